@@ -1,0 +1,163 @@
+"""Calibrate a trained model: learn log Z from c and take it out of every score. No retraining.
+
+    shift    the validation mean of log Z                     folds into the bias, free
+    affine   least squares of log Z on c                      folds into the rows, free
+    mlp      a small network of c, on training contexts       (d·h + h²) multiplications a word
+
+log Z can be computed exactly at any c and is a smooth function of it, so it can be learnt from the model itself:
+no labels, no new text, the probabilities stay what they were.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from selfnorm.measure import contexts, validate
+from selfnorm.model import LanguageModel
+from selfnorm.normalizers import Affine, Mlp
+
+Advance = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much the network may cost to fit."""
+
+    contexts: int = 1_000_000
+    passes: int = 8
+    minutes: float = 30.0
+    hidden: tuple[int, ...] = (256, 256)
+
+
+def shift(model: LanguageModel, valid: np.ndarray) -> Affine:
+    """g = mu_z of the validation text (section 5.2 of the paper)."""
+    normalizer = Affine(model.output.d)
+    with torch.no_grad():
+        normalizer.b.fill_(validate(model, valid)["mu_z"])
+    return normalizer
+
+
+def affine(model: LanguageModel, train: np.ndarray, budget: Budget, advance: Advance = lambda n: None) -> Affine:
+    """Least squares of log Z on (c, 1), from sums of products in float64: contexts are never held."""
+    d = model.output.d
+    gram, moment = torch.zeros(d + 1, d + 1, dtype=torch.float64), torch.zeros(d + 1, dtype=torch.float64)
+    for c, log_z in _pairs(model, train, budget.contexts):
+        x = torch.cat([c.double(), torch.ones(len(c), 1, dtype=torch.float64)], dim=1)
+        gram += x.t() @ x
+        moment += x.t() @ log_z.double()
+        advance(len(c))
+    return _solved(gram, moment)
+
+
+def _solved(gram: Tensor, moment: Tensor) -> Affine:
+    ridge = 1e-8 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64)
+    solution = torch.linalg.solve(gram + ridge, moment)
+    normalizer = Affine(len(gram) - 1)
+    with torch.no_grad():
+        normalizer.a.copy_(solution[:-1])
+        normalizer.b.copy_(solution[-1])
+    return normalizer
+
+
+def mlp(
+    model: LanguageModel, train: np.ndarray, budget: Budget, rng: torch.Generator, advance: Advance = lambda n: None
+) -> Mlp:
+    """Fit g(c) to exact log Z on training contexts, dropout off. Contexts stream through a file, not memory."""
+    start, d = time.monotonic(), model.output.d
+    count = min(budget.contexts, len(train) - 1)
+    with tempfile.TemporaryDirectory(prefix="selfnorm-") as folder:
+        c_file = np.lib.format.open_memmap(Path(folder) / "c.npy", "w+", np.float32, (count, d))
+        z_file = np.lib.format.open_memmap(Path(folder) / "z.npy", "w+", np.float32, (count,))
+        place = 0
+        for c, log_z in _pairs(model, train, count):
+            c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
+            place += len(c)
+            advance(len(c))
+        gram, moment = _sums(c_file, z_file)
+        normalizer = Mlp(d, budget.hidden)
+        _start(normalizer, _solved(gram, moment), rng)
+        _descend(normalizer, c_file, z_file, budget, rng, start, advance)
+    return normalizer.requires_grad_(False)
+
+
+def _pairs(model: LanguageModel, ids: np.ndarray, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """(c (n, d), exact log Z (n,)) up to `count` contexts, from 64 streams spread over the text."""
+    for _, c, _ in contexts(model, ids, streams=64, T=32):
+        c = c[:count]
+        yield c, model.output.log_z(c)
+        count -= len(c)
+        if count <= 0:
+            return
+
+
+def _sums(c_file: np.ndarray, z_file: np.ndarray) -> tuple[Tensor, Tensor]:
+    d = c_file.shape[1]
+    gram, moment = torch.zeros(d + 1, d + 1, dtype=torch.float64), torch.zeros(d + 1, dtype=torch.float64)
+    for at in range(0, len(c_file), 65_536):
+        c = torch.from_numpy(c_file[at : at + 65_536]).double()
+        x = torch.cat([c, torch.ones(len(c), 1, dtype=torch.float64)], dim=1)
+        gram += x.t() @ x
+        moment += x.t() @ torch.from_numpy(z_file[at : at + 65_536]).double()
+    return gram, moment
+
+
+def _start(normalizer: Mlp, solved: Affine, rng: torch.Generator) -> None:
+    """The affine part at least squares; hidden weights small and random; the last layer at zero."""
+    normalizer.affine.load_state_dict(solved.state_dict())
+    with torch.no_grad():
+        for layer in list(normalizer.network)[:-1]:
+            if isinstance(layer, nn.Linear):
+                bound = math.sqrt(3.0 / layer.in_features)
+                layer.weight.uniform_(-bound, bound, generator=rng)
+                layer.bias.zero_()
+
+
+def _descend(
+    normalizer: Mlp, c_file: np.ndarray, z_file: np.ndarray, budget: Budget, rng: torch.Generator, start: float, advance: Advance
+) -> None:
+    """AdamW with a one-cycle rate on the squared error; stops early at the time budget."""
+    size, count = 512, len(c_file)
+    steps = max(1, budget.passes * (count // size))
+    optimizer = torch.optim.AdamW(normalizer.parameters(), lr=2e-3, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps + 1, pct_start=0.15)
+    for c, log_z in _batches(c_file, z_file, size, steps, rng):
+        loss = (normalizer(c) - log_z).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        advance(len(c))
+        if time.monotonic() - start > 60 * budget.minutes:
+            return
+
+
+def _batches(
+    c_file: np.ndarray, z_file: np.ndarray, size: int, steps: int, rng: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Shuffled batches: random large pieces of the file, shuffled inside, so that reading stays sequential."""
+    piece = min(len(c_file), 131_072)
+    while True:
+        for at in torch.randperm(-(-len(c_file) // piece), generator=rng).tolist():
+            c = torch.from_numpy(c_file[at * piece : (at + 1) * piece])
+            log_z = torch.from_numpy(z_file[at * piece : (at + 1) * piece])
+            for chosen in torch.randperm(len(c), generator=rng).split(size):
+                yield c[chosen], log_z[chosen]
+                steps -= 1
+                if steps <= 0:
+                    return
+
+
+def facts(before: dict[str, float], after: dict[str, float], seconds: float, budget: Budget | None) -> dict[str, Any]:
+    """What calibration.json says beside the kind: held-out numbers and what it cost."""
+    spent: dict[str, Any] = {} if budget is None else {"contexts": budget.contexts, "passes": budget.passes, "hidden": list(budget.hidden)}
+    return {"valid_before": before, "valid_after": after, "seconds": round(seconds, 1), **spent}

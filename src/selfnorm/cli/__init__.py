@@ -1,0 +1,43 @@
+"""The door. Each command is a few lines that call one function; torch is imported only by those that need it."""
+
+from __future__ import annotations
+
+import sys
+
+from cyclopts import App, CycloptsError
+from rich.console import Console
+
+from selfnorm import __version__
+from selfnorm.cli import studies, training
+from selfnorm.errors import Diverged, UserError
+
+app = App(
+    name="selfnorm",
+    help="Language models that need no softmax when they are used: train, measure, calibrate, score.",
+    version=__version__,
+    help_format="plaintext",
+)
+training.register(app)
+studies.register(app)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """0 when all went well, 2 for wrong usage or input, 1 for a failure; no traceback for a user's mistake."""
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        given = sys.argv[1:] if arguments is None else arguments
+        app(given, exit_on_error=False, print_error=True, error_console=Console(stderr=True), result_action="return_none")
+    except CycloptsError:
+        return 2
+    except UserError as error:
+        errors.print(f"error: {error}", markup=False)
+        return 2
+    except Diverged as error:
+        errors.print(f"stopped: {error}", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        errors.print("interrupted; what was saved stays, and the same command goes on from there", markup=False)
+        return 130
+    except BrokenPipeError:
+        return 1
+    return 0

@@ -1,0 +1,118 @@
+"""Commands over many runs: demo, study, report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from selfnorm.cli.training import Changes, From
+from selfnorm.errors import UserError
+from selfnorm.terminal import say, table
+
+
+def register(app: App) -> None:
+    studies = App(name="study", help="Run many recipes: the paper's tables, or a grid of your own.", help_format="plaintext")
+    studies.command(plan)
+    studies.command(run)
+    for command in (demo, report):
+        app.command(command)
+    app.command(studies)
+
+
+def demo(*, to: Path = Path("demo"), jobs: int = 0) -> None:
+    """Train the paper's five models on built-in text, print one table and write a report. About four minutes on two cores.
+
+    Parameters
+    ----------
+    to
+        Folder for the runs and report.html.
+    jobs
+        Trainings side by side; 0 takes one per core.
+    """
+    from selfnorm.demo import demo as work
+
+    page = work(to, jobs or os.cpu_count() or 1)
+    say(f"report: {page}")
+
+
+def plan(
+    name: str, /, *, to: Path = Path("study"), from_: From = "", set_: Changes = None, seeds: int = 1,
+    jobs: int = 0,
+) -> None:  # fmt: skip
+    """Show what a study would train, what is done and how long the rest may take.
+
+    Parameters
+    ----------
+    name
+        paper, paper/table1 … paper/table6, or a TOML file of yours.
+    to
+        Study folder.
+    seeds
+        Seeds per cell.
+    jobs
+        Trainings side by side; 0 takes one per core.
+    """
+    from selfnorm.study.plan import read_study
+    from selfnorm.study.progress import seconds_left
+    from selfnorm.study.view import HEAD, clock, status_rows
+
+    planned = list(read_study(name, _with_folder(set_, from_), seeds).planned)
+    table(f"{name}: {len(planned)} runs", HEAD, status_rows(planned, to))
+    left = seconds_left(planned, to, jobs or os.cpu_count() or 1)
+    say("no run has been timed yet" if left is None else f"about {clock(left)} left")
+
+
+def run(
+    name: str, /, *, to: Path = Path("study"), from_: From = "", set_: Changes = None, seeds: int = 1, jobs: int = 0,
+    on: Literal["here", "ray"] = "here", only: Annotated[list[str] | None, Parameter(negative="")] = None,
+) -> None:  # fmt: skip
+    """Train and measure everything a study plans. Stop it at any moment; the same command goes on, finished runs stay.
+
+    Parameters
+    ----------
+    name
+        paper, paper/table1 … paper/table6, or a TOML file of yours.
+    to
+        Study folder.
+    seeds
+        Seeds per cell.
+    jobs
+        Trainings side by side; 0 takes one per core.
+    on
+        here: processes on this machine. ray: Ray core tasks (extra "cluster").
+    only
+        Only runs whose name contains this text. Repeat for more.
+    """
+    from selfnorm.study.engines import run_here, run_on_ray
+    from selfnorm.study.plan import read_study
+
+    planned = [p for p in read_study(name, _with_folder(set_, from_), seeds).planned if not only or any(o in p.name for o in only)]
+    if not planned:
+        raise UserError(f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}")
+    failed = (run_on_ray if on == "ray" else run_here)(planned, to, jobs or os.cpu_count() or 1)
+    say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
+    if failed:
+        raise SystemExit(1)
+
+
+def report(folder: Path, /, *, out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("report.html"), title: str = "selfnorm report") -> None:
+    """Turn every measurement below a folder into one self-contained page, or into Markdown or CSV tables.
+
+    Parameters
+    ----------
+    folder
+        A run, a study folder or results/.
+    out
+        report.html, report.md or report.csv.
+    """
+    from selfnorm.report.page import write_report
+
+    tables = write_report(folder, out, title)
+    say(f"{len(tables)} tables: {out}")
+
+
+def _with_folder(changes: list[str] | None, folder: str) -> list[str]:
+    return [*(changes or []), *([f'data.folder="{folder}"'] if folder else [])]

@@ -1,0 +1,165 @@
+"""Commands from text to calibrated model: data, train, measure, calibrate."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from selfnorm.recipe import change, read_recipe
+from selfnorm.terminal import say, table
+
+Changes = Annotated[list[str] | None, Parameter(name="--set", negative="", help="Change one value: --set criterion.alpha=10. Repeat for more.")]
+From = Annotated[str, Parameter(name="--from", help="Folder that holds the text; also SELFNORM_DATA.")]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for programs.")]
+
+
+def register(app: App) -> None:
+    data = App(name="data", help="Prepare texts.", help_format="plaintext")
+    data.command(prepare)
+    app.command(data)
+    for command in (train, measure, calibrate):
+        app.command(command)
+
+
+def prepare(name: str, /, *, from_: From = "", file: str = "", min_count: int = 0, json_: Json = False) -> None:
+    """Encode a text once; training reuses it while text and settings stay the same.
+
+    Parameters
+    ----------
+    name
+        sotu, ptb, wikitext-2, synthetic, mscc, or a name for your own text (with --from FOLDER or --file FILE).
+    file
+        One text file, one sentence per line, split into train, valid and test for you.
+    min_count
+        Words seen less often in the training text become <unk>; 0 keeps the text's own rule.
+    """
+    from selfnorm.recipe import Data
+    from selfnorm.text import describe
+
+    found = describe(Data(name=name, folder=from_, file=file, min_count=min_count))
+    if json_:
+        print(json.dumps(found))
+        return
+    tokens, unknown = found["tokens"], found["unk"]
+    assert isinstance(tokens, dict) and isinstance(unknown, dict)
+    rows = [[split, f"{tokens[split]:,}", f"{unknown[split] / tokens[split]:.2%}"] for split in tokens]
+    table(f"{name}: {found['V']:,} words in the vocabulary", ["split", "tokens with <eos>", "<unk>"], rows)
+    say(f"in {found['folder']}")
+
+
+def train(
+    recipe: Path | None = None,
+    /,
+    *,
+    to: Path,
+    from_: From = "",
+    set_: Changes = None,
+    then: Annotated[list[str] | None, Parameter(negative="")] = None,
+) -> None:
+    """Train a model as a recipe says and measure it on the validation text. The same command resumes a stopped run.
+
+    Parameters
+    ----------
+    recipe
+        TOML file with sections data, model, criterion, training. Without it: the paper's NCE-LM, d = 100, on sotu.
+    to
+        Run folder to make or resume.
+    then
+        What to measure afterwards: valid, test, test.shift, test.affine, test.mlp. Repeat for more.
+    """
+    read = read_recipe(recipe, set_ or [])
+    if from_:
+        read = change(read, [f'data.folder="{from_}"'])
+    from selfnorm.experiment import run
+
+    made = run(read, to, tuple(then or ["valid"]))
+    say(f"run folder: {made.folder}")
+
+
+def measure(
+    run: Path,
+    /,
+    *,
+    split: Literal["valid", "test", "train"] = "test",
+    calibration: Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Default: the one in use in the run.")] = None,
+    from_: From = "",
+    json_: Json = False,
+) -> None:
+    """Measure mu_z, sigma_z, perplexity, u_perplexity and the correlation of entropy and log Z, with 95 % intervals.
+
+    Parameters
+    ----------
+    run
+        Run folder made by selfnorm train.
+    split
+        Which text.
+    """
+    from selfnorm.experiment import measure_split
+    from selfnorm.opening import open_with_text
+
+    made, corpus = open_with_text(run, from_)
+    found = measure_split(made, corpus, split, calibration)
+    if json_:
+        print(json.dumps(asdict(found)))
+        return
+    rows = [
+        [name, f"{getattr(found, name):.4f}", f"{found.intervals[name][0]:.4f} to {found.intervals[name][1]:.4f}"]
+        for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation")
+    ]
+    table(f"{run}, {split}: {found.words:,} words in {found.seconds:.1f} s", ["", "value", "95 % interval"], rows)
+    if found.theory:
+        t = found.theory
+        say(f"Theorem 1 holds for {t['theorem_1_holds']:,} of {t['contexts']:,} contexts; Theorem 2: {t['abs_mu_z']:.4f} <= {t['theorem_2_epsilon']:.4f}.")
+    say(found.signature)
+
+
+def calibrate(
+    run: Path,
+    /,
+    *,
+    with_: Annotated[Literal["none", "shift", "affine", "mlp"], Parameter(name="--with")] = "shift",
+    contexts: int = 1_000_000,
+    passes: int = 8,
+    minutes: float = 30.0,
+    hidden: Annotated[list[int] | None, Parameter(negative="")] = None,
+    from_: From = "",
+    json_: Json = False,
+) -> None:
+    """Take log Z out of every score of a trained model, without retraining. Stored in the run and used from then on.
+
+    Parameters
+    ----------
+    run
+        Run folder made by selfnorm train.
+    with_
+        shift: the validation mean, free. affine: least squares on c, free. mlp: a small network of c, best. none: undo.
+    contexts
+        How many training contexts affine and mlp may use.
+    passes
+        Passes over them for mlp.
+    minutes
+        Stop fitting mlp after so long.
+    hidden
+        Units of each hidden layer of mlp (default 256 256).
+    """
+    from selfnorm.calibrate import Budget
+    from selfnorm.experiment import calibrate_run
+    from selfnorm.opening import open_with_text
+    from selfnorm.runs import use_calibration
+
+    made, corpus = open_with_text(run, from_)
+    if with_ == "none":
+        use_calibration(made, "none")
+        say(f"{run}: no calibration in use")
+        return
+    found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (256, 256))))
+    if json_:
+        print(json.dumps({"kind": with_, **found}))
+        return
+    before, after = found["valid_before"], found["valid_after"]
+    rows = [[name, f"{before[name]:.4f}", f"{after[name]:.4f}"] for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")]
+    table(f"{run}: {with_}, {found['seconds']:.0f} s, held-out validation text", ["", "before", "after"], rows)

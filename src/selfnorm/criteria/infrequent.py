@@ -1,0 +1,34 @@
+"""Infrequent normalization: AND-LM without its bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from selfnorm.batches import Window
+from selfnorm.criteria.fit import Fitted
+from selfnorm.criteria.penalty import share
+from selfnorm.output import Output
+
+
+@dataclass(frozen=True)
+class Infrequent:
+    """Normalize only a share gamma of the contexts, but with the softmax's own log Z term.
+
+        loss(w, c) = -m(w,c) + (1/gamma) [c in D'] (log Z + alpha (log Z)²)
+
+    The optimum is exp(m) = p: AND-LM's log Z = 1/(2 alpha) disappears (Chen, Grangier & Auli 2016).
+    """
+
+    alpha: float
+    gamma: float
+
+    def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
+        flat = c.reshape(-1, c.shape[-1])
+        chosen = share(len(flat), self.gamma, rng)
+        log_z = output.log_z(flat[chosen])
+        term = (log_z + self.alpha * log_z**2) * (len(flat) / len(chosen))
+        spread = flat.new_zeros(len(flat)).index_put((chosen,), term).view(c.shape[:-1])
+        return Fitted(spread - output.m(window.targets, c))

@@ -1,0 +1,113 @@
+"""MENU: every criterion by name, as a literal dictionary one can read and search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from selfnorm.batches import Window
+from selfnorm.criteria.andreas import Score
+from selfnorm.criteria.bounds import LinearBound, SelfNormalizedImportance
+from selfnorm.criteria.fit import Draw, Fit
+from selfnorm.criteria.infrequent import Infrequent
+from selfnorm.criteria.nce import BatchNce, Nce
+from selfnorm.criteria.negative import Negative
+from selfnorm.criteria.penalty import Exact, Penalty, Sampled, Variance
+from selfnorm.criteria.sampled import BlackOut, Importance, Ranking, SampledSoftmax
+from selfnorm.criteria.softmax import Softmax
+from selfnorm.errors import UserError
+from selfnorm.names import lookup, settle
+from selfnorm.noise import make_noise
+from selfnorm.output import Output
+from selfnorm.recipe import CriterionSettings
+
+
+Make = Callable[[CriterionSettings, Draw], Fit]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the menu; names.py has what can be known without torch: its name, defaults and whether it pins Z."""
+
+    make: Make
+    samples: bool = True  # draws noise words
+    output: str = "full"  # the output layer it needs: full, adaptive or classes
+    normalizer: str = ""  # trained together with the model: affine or mlp
+
+
+MENU: dict[str, Entry] = {
+    "softmax": Entry(lambda s, d: Softmax(), samples=False),
+    "devlin": Entry(lambda s, d: Softmax(), samples=False),
+    "andreas": Entry(lambda s, d: Score(), samples=False),
+    "nce": Entry(lambda s, d: Nce(d)),
+    "nce_r": Entry(lambda s, d: Nce(d)),
+    "nce_s": Entry(lambda s, d: Nce(d)),
+    "nce_batch": Entry(lambda s, d: BatchNce(d)),
+    "nce_learned": Entry(lambda s, d: Nce(d), normalizer="mlp"),
+    "negative": Entry(lambda s, d: Negative(d)),
+    "linear_bound": Entry(lambda s, d: LinearBound(d)),
+    "snis": Entry(lambda s, d: SelfNormalizedImportance(d)),
+    "infrequent": Entry(lambda s, d: Infrequent(s.alpha, s.gamma), samples=False),
+    "z_loss": Entry(lambda s, d: Softmax(), samples=False),
+    "variance": Entry(lambda s, d: Softmax(), samples=False),
+    "importance": Entry(lambda s, d: Importance(d)),
+    "sampled_softmax": Entry(lambda s, d: SampledSoftmax(d)),
+    "ranking": Entry(lambda s, d: Ranking(d)),
+    "blackout": Entry(lambda s, d: BlackOut(d)),
+    "adaptive": Entry(lambda s, d: Softmax(), samples=False, output="adaptive"),
+    "classes": Entry(lambda s, d: Softmax(), samples=False, output="classes"),
+}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The two halves (B, T), kept apart so that a penalty never hides inside a reported cross-entropy."""
+
+    fit: Tensor
+    penalty: Tensor | None
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A fit, plus alpha/gamma · (log Z)² on a share gamma of contexts."""
+
+    fit: Fit
+    penalty: Penalty | None = None
+
+    def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Loss:
+        fitted = self.fit(output, c, window, rng)
+        penalty = None if self.penalty is None else self.penalty(output, c, window, fitted, rng)
+        return Loss(fitted.loss, penalty)
+
+    def recover(self, output: Output) -> Output:
+        """The output layer whose m estimates log p: most criteria leave it as it is."""
+        fold = getattr(self.fit, "recover", None)
+        return output if fold is None else fold(output)
+
+
+def entry(name: str) -> Entry:
+    lookup(name)
+    return MENU[name]
+
+
+def make_criterion(settings: CriterionSettings, counts: np.ndarray, ids: np.ndarray | None = None) -> Criterion:
+    """The criterion named in the settings, with noise made from the training counts."""
+    chosen, line = settle(settings), entry(settings.name)
+    sampled = chosen.alpha > 0 and chosen.penalty == "sampled"
+    noise = make_noise(chosen.noise if line.samples or sampled else "uniform", counts, chosen.power, ids)
+    draw = Draw(noise, chosen.k, chosen.shared)
+    return Criterion(line.make(chosen, draw), _penalty(chosen, line, draw))
+
+
+def _penalty(settings: CriterionSettings, line: Entry, draw: Draw) -> Penalty | None:
+    if settings.alpha <= 0 or settings.penalty == "none":
+        return None
+    if line.output != "full":
+        raise UserError(f"criterion {settings.name} is normalized by construction: log Z is 0 and needs no penalty. Leave alpha out.")
+    if settings.penalty == "sampled":
+        return Sampled(settings.alpha, draw)
+    return Variance(settings.alpha) if settings.penalty == "variance" else Exact(settings.alpha, settings.gamma)

@@ -1,0 +1,58 @@
+"""NCE-LM: noise contrastive estimation, with noise from a distribution or from the batch itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from selfnorm.batches import Window
+from selfnorm.criteria.fit import Draw, Drawn, Fitted
+from selfnorm.output import Output
+
+
+@dataclass(frozen=True)
+class Nce:
+    """Tell the true next word from k words drawn from the noise.
+
+        loss(w, c) = -log σ(m(w,c) - log k·q(w)) - Σ_i log σ(log k·q(w_i) - m(w_i,c))
+
+    Unlike softmax, this loss changes when a constant is added to every score, so it pulls log Z towards 0
+    without ever computing it. Noise words that equal the target are kept: the theory assumes i.i.d. noise.
+    Eq. 2 of Goldberger & Melamud (2018); Gutmann & Hyvärinen (2012).
+    """
+
+    draw: Draw
+
+    def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
+        m = output.m(window.targets, c)
+        drawn = self.draw(output, c, window, rng)
+        log_k = math.log(self.draw.k)
+        true = F.logsigmoid(m - self.draw.log_q(window).to(m.dtype) - log_k)
+        noise = F.logsigmoid(drawn.log_q + log_k - drawn.m)
+        return Fitted(-true - noise.sum(-1), drawn=drawn)
+
+
+@dataclass(frozen=True)
+class BatchNce:
+    """NCE whose noise words are the other targets of the window, k = N - 1 of them, at no cost of sampling.
+
+    Targets of a shuffled or long text are draws from the unigram distribution, so the optimum is NCE's
+    (Oualil & Klakow 2017).
+    """
+
+    draw: Draw
+
+    def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
+        w, shape = window.targets.reshape(-1), window.targets.shape
+        k = max(1, len(w) - 1)
+        m = output.m_shared(w, c.reshape(-1, c.shape[-1]))  # (N, N): own target on the diagonal
+        log_kq = self.draw.log_q(window).reshape(-1).to(m.dtype) + math.log(k)
+        true = F.logsigmoid(m.diagonal() - log_kq)
+        noise = F.logsigmoid(log_kq - m)
+        loss = -true - noise.sum(-1) + noise.diagonal()
+        others = Drawn(w, m.view(*shape, -1), log_kq - math.log(k))
+        return Fitted(loss.view(shape), drawn=others)

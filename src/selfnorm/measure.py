@@ -1,0 +1,118 @@
+"""Measure how normalized a model is: mu_z, sigma_z, perplexity, u_perplexity, and entropy against log Z."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from selfnorm.batches import Window, evaluation_windows
+from selfnorm.encoders import State, restart
+from selfnorm.errors import UserError
+from selfnorm.model import LanguageModel
+from selfnorm.results import Measurement, command_line, machine, today
+from selfnorm.statistics import Array, block_sums, intervals, numbers
+
+Advance = Callable[[float], None]
+
+
+def contexts(model: LanguageModel, ids: np.ndarray, **how: int) -> Iterator[tuple[Window, Tensor, Tensor]]:
+    """Walk a text with dropout off and the state carried: (window, counted c (n, d), counted targets (n,))."""
+    if len(ids) < 2:
+        raise UserError(f"The text has {len(ids)} tokens; measuring needs at least 2.")
+    state: State | None = None
+    with torch.no_grad():
+        for window in evaluation_windows(ids, **how):
+            c, state = model.contexts(window.inputs, restart(state, window.fresh))
+            if window.counted is not None and bool(window.counted.any()):
+                yield window, c[window.counted], window.targets[window.counted]
+
+
+@dataclass
+class Words:
+    """Per counted word of a text: log Z, -log p and entropy, float64."""
+
+    log_z: Array
+    nll: Array
+    h: Array
+
+
+def per_word(model: LanguageModel, ids: np.ndarray, entropy: bool = True, advance: Advance = lambda n: None) -> Words:
+    """log Z, -log p and entropy for every word but the first, stream by stream."""
+    order: list[np.ndarray] = []
+    columns: list[np.ndarray] = []
+    for window, c, w in contexts(model, ids):
+        if entropy:
+            log_z, h = model.output.log_z_and_entropy(c)
+            m = model.output.m(w, c)
+        else:
+            m, log_z = model.output.target_and_log_z(w, c)
+            h = torch.zeros_like(m)
+        columns.append(torch.stack([log_z, log_z - m, h]).double().numpy())
+        assert window.counted is not None
+        order.append(np.nonzero(window.counted.numpy())[0])
+        advance(len(w))
+    streams = np.argsort(np.concatenate(order), kind="stable")  # back into the order of the text
+    log_z_, nll_, h_ = np.concatenate(columns, axis=1)[:, streams]
+    return Words(log_z_, nll_, h_)
+
+
+def validate(model: LanguageModel, ids: np.ndarray) -> dict[str, float]:
+    """The quick numbers for a history line: no entropy, no intervals."""
+    words = per_word(model, ids, entropy=False)
+    found = numbers(block_sums(words.log_z, words.nll, words.h))
+    return {name: found[name] for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")}
+
+
+def measure(
+    model: LanguageModel,
+    ids: np.ndarray,
+    signature: str = "",
+    seed: int = 0,
+    advance: Advance = lambda n: None,
+    theory: dict[str, Any] | None = None,
+) -> Measurement:
+    """All the numbers of a model on a text, each with a 95 % block-bootstrap interval."""
+    start = time.perf_counter()
+    words = per_word(model, ids, advance=advance)
+    sums = block_sums(words.log_z, words.nll, words.h)
+    return Measurement(
+        signature=signature,
+        **numbers(sums),
+        words=len(words.log_z),
+        seconds=round(time.perf_counter() - start, 2),
+        seed=seed,
+        command=command_line(),
+        date=today(),
+        machine=machine(),
+        intervals=intervals(sums),
+        histogram=_histogram(words.log_z),
+        entropy_histogram=_entropy_histogram(words),
+        theory=theory or {},
+    )
+
+
+def _histogram(log_z: Array, bins: int = 60) -> dict[str, Any]:
+    low, high = np.quantile(log_z, [0.0005, 0.9995])
+    counts, edges = np.histogram(log_z.clip(low, high), bins=bins, range=_open(low, high))
+    return {"counts": counts.tolist(), "low": float(edges[0]), "high": float(edges[-1])}
+
+
+def _entropy_histogram(words: Words, bins: int = 40) -> dict[str, Any]:
+    low, high = np.quantile(words.log_z, [0.0005, 0.9995])
+    box = [_open(0.0, float(words.h.max())), _open(low, high)]
+    counts, h_edges, z_edges = np.histogram2d(words.h, words.log_z.clip(low, high), bins=bins, range=box)
+    return {
+        "counts": counts.astype(int).tolist(),
+        "entropy": [float(h_edges[0]), float(h_edges[-1])],
+        "log_z": [float(z_edges[0]), float(z_edges[-1])],
+    }
+
+
+def _open(low: float, high: float) -> tuple[float, float]:
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)

@@ -1,0 +1,49 @@
+"""LanguageModel = encoder + output."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from selfnorm.encoders import Recurrent, State, make_encoder
+from selfnorm.normalizers import Affine, Mlp
+from selfnorm.output import Output
+from selfnorm.recipe import Model
+
+
+class LanguageModel(nn.Module):
+    """Words to context vectors (encoder) and context vectors to scores (output)."""
+
+    def __init__(self, encoder: Recurrent, output: Output) -> None:
+        super().__init__()
+        self.encoder, self.output = encoder, output
+
+    def contexts(self, tokens: Tensor, state: State | None, rng: torch.Generator | None = None) -> tuple[Tensor, State]:
+        """(B, T) ids -> c (B, T, d) and the next state."""
+        c, following = self.encoder(tokens, state, rng)
+        return c, following
+
+    def with_output(self, output: Output) -> LanguageModel:
+        """The same encoder under another output layer."""
+        return LanguageModel(self.encoder, output)
+
+
+def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", normalizer: str = "") -> LanguageModel:
+    """A model with fresh weights, uniform in [-init, init] from `rng`; output biases at -log V.
+
+    A normalizer that is trained with the model starts at zero.
+    """
+    encoder = make_encoder(settings.encoder, V, settings.d, settings.layers, settings.dropout)
+    made = Output(V, settings.d, "squash" if settings.squash else "")
+    model = LanguageModel(encoder, made)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name != "output.bias":
+                parameter.uniform_(-settings.init, settings.init, generator=rng)
+    if normalizer:
+        made.normalizer = Mlp(settings.d, (64,)) if normalizer == "mlp" else Affine(settings.d)
+    if settings.tied:
+        model.output.weight = encoder.table
+    return model
+
+

@@ -1,0 +1,71 @@
+"""The criteria by name: what the literature calls them and what they do to log Z. No torch, so plans and reports can ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from selfnorm.errors import UserError, nearest
+from selfnorm.recipe import CriterionSettings
+
+
+@dataclass(frozen=True)
+class Name:
+    """pins: does the loss change when a constant is added to every score of a context?
+
+    yes         log Z is pulled to 0
+    constant    log Z settles at an unknown constant, which `shift` removes
+    no          log Z may be anything: scoring without it is wrong by an arbitrary amount per context
+    normalized  log Z is 0 by construction
+    """
+
+    paper: str
+    pins: str
+    alpha: float = 0.0  # used where the recipe gives none
+    gamma: float = 1.0
+    penalty: str = "exact"
+    normalizes: float = 0.0  # the share of contexts whose log Z a training step computes, for time estimates
+
+
+NAMES: dict[str, Name] = {
+    "softmax": Name("SM-LM", "no", normalizes=1.0),
+    "devlin": Name("DEV-LM", "yes", alpha=1.0, normalizes=1.0),
+    "andreas": Name("AND-LM", "constant", alpha=1.0, gamma=0.1, normalizes=0.1),
+    "nce": Name("NCE-LM", "yes"),
+    "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, normalizes=0.1),
+    "nce_s": Name("NCE, sampled penalty", "yes", alpha=0.1, penalty="sampled"),
+    "nce_batch": Name("batch NCE", "yes"),
+    "nce_learned": Name("NCE, learned normalizer", "yes"),
+    "negative": Name("PMI-LM", "yes"),
+    "linear_bound": Name("linear bound", "yes"),
+    "snis": Name("self-normalized importance sampling", "yes"),
+    "infrequent": Name("infrequent normalization", "yes", alpha=1.0, gamma=0.1, penalty="none", normalizes=0.1),
+    "z_loss": Name("z-loss", "yes", alpha=1e-4, normalizes=1.0),
+    "variance": Name("variance regularization", "constant", alpha=0.1, penalty="variance", normalizes=1.0),
+    "importance": Name("importance sampling", "no"),
+    "sampled_softmax": Name("sampled softmax", "no"),
+    "ranking": Name("ranking NCE", "no"),
+    "blackout": Name("BlackOut", "no"),
+    "adaptive": Name("adaptive softmax", "normalized", normalizes=0.2),
+    "classes": Name("class softmax", "normalized", normalizes=0.02),
+}
+
+
+def lookup(name: str) -> Name:
+    if name not in NAMES:
+        raise UserError(f'criterion.name = "{name}" is not on the menu.{nearest(name, NAMES)} Known: {", ".join(NAMES)}.')
+    return NAMES[name]
+
+
+def settle(settings: CriterionSettings) -> CriterionSettings:
+    """The settings with the criterion's own alpha, gamma and penalty where none was given."""
+    own = lookup(settings.name)
+    return replace(
+        settings,
+        alpha=own.alpha if settings.alpha < 0 else settings.alpha,
+        gamma=own.gamma if settings.gamma < 0 else settings.gamma,
+        penalty=settings.penalty or own.penalty,
+    )
+
+
+def label(criterion: str) -> str:
+    return NAMES[criterion].paper if criterion in NAMES else criterion

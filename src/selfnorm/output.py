@@ -1,0 +1,156 @@
+"""Output: m(w,c) = w·c + b_w and log Z; the heart of the house, the only place either is computed.
+
+Looking up words touches only their rows, forward and backward (sparse gradients). Only log Z reads all V rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfnorm.normalizers import Affine
+from selfnorm.one_pass import SLICE, scores, slices, target_and_log_z
+
+
+def squash(x: Tensor) -> Tensor:
+    """10 tanh(x/5): keeps scores within ±10, so log Z cannot go below log V - 10 (Chen, Grangier & Auli 2016)."""
+    return 10 * torch.tanh(x / 5)
+
+
+LINKS = {"": lambda x: x, "squash": squash, "log_sigmoid": F.logsigmoid}
+
+
+class Output(nn.Module):
+    """m(w,c) = link(w·c + b_w) - g(c), with link the identity and g = 0 unless asked for.
+
+    w: ids shaped like c without its last axis, or with one more axis of k words. c: (..., d).
+    """
+
+    def __init__(self, V: int, d: int, link: str = "", normalizer: nn.Module | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(V, d))
+        # Every word starts at -log V, so log Z ≈ 0 before the first step and the penalty has nothing
+        # to undo (Devlin et al. 2014; section 5.1 of the paper). A column, because lookups want rows.
+        self.bias = nn.Parameter(torch.full((V, 1), -math.log(V)))
+        self.link = link
+        self.normalizer = normalizer
+
+    @property
+    def V(self) -> int:
+        return len(self.weight)
+
+    @property
+    def d(self) -> int:
+        return self.weight.shape[1]
+
+    def m(self, w: Tensor, c: Tensor) -> Tensor:
+        """Scores shaped like w: (...,) one word a context, or (..., k). Leading axes of w may be fewer than c's."""
+        rows, bias = self._rows(w)
+        if w.dim() == c.dim() - 1 and w.shape == c.shape[:-1]:
+            return self._finish((rows * c).sum(-1) + bias, c)
+        letters = "xyz"[3 - (c.dim() - 1) :]
+        shared = letters[len(letters) - (w.dim() - 1) :]
+        return self._finish(torch.einsum(f"{letters}d,{shared}kd->{letters}k", c, rows) + bias, c)
+
+    def m_shared(self, w: Tensor, c: Tensor) -> Tensor:
+        """The same k words (k,) for every context: (..., k), one product."""
+        rows, bias = self._rows(w)
+        return self._finish(c @ rows.t() + bias, c)
+
+    def target_and_log_z(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """m(w,c) and exact log Z, both shaped like w, from one pass over the scores."""
+        flat = c.reshape(-1, self.d)
+        if self.link:
+            return self.m(w, c), self.log_z(c)
+        m, log_z = target_and_log_z(flat, self.weight, self.bias, w.reshape(-1))
+        g = self._g(c)
+        return m.view(w.shape) - g, log_z.view(w.shape) - g
+
+    def log_z(self, c: Tensor) -> Tensor:
+        """Exact log Z (...,), in slices, never holding all of (N, V) unless a gradient needs it and it fits."""
+        flat = c.reshape(-1, self.d)
+        if self.link:
+            parts = [self._bent(flat[part]).logsumexp(1) for part in slices(len(flat), self.V, 4, SLICE)]
+            log_z = torch.cat(parts)
+        else:
+            log_z = target_and_log_z(flat, self.weight, self.bias, torch.zeros(len(flat), dtype=torch.long))[1]
+        return log_z.view(c.shape[:-1]) - self._g(c)
+
+    def log_z_and_entropy(self, c: Tensor) -> tuple[Tensor, Tensor]:
+        """log Z (N,) and the entropy H_c = log Z - Σ p·m of softmax(m) (N,), without gradients."""
+        with torch.no_grad():
+            pairs = [_log_z_and_entropy(self._bent(c[part])) for part in slices(len(c), self.V, 4, SLICE)]
+            log_z, entropy = (torch.cat(column) for column in zip(*pairs, strict=True))
+            return log_z - self._g(c), entropy
+
+    def all_m(self, c: Tensor) -> Tensor:
+        """Every word's score (N, V): for a few contexts only."""
+        return self._bent(c) - self._g(c).unsqueeze(-1)
+
+    def minus(self, a: Tensor, b: Tensor) -> Output:
+        """A new Output whose m is m - (a·c + b): folded into the rows where nothing bends the scores."""
+        other = self._copy()
+        with torch.no_grad():
+            if not self.link:
+                other.weight -= a
+                other.bias -= b
+                return other
+        if self.normalizer is not None and not isinstance(self.normalizer, Affine):
+            raise ValueError("cannot fold an affine shift into a bent output that has a network normalizer")
+        affine = Affine(self.d).to(self.weight)
+        with torch.no_grad():
+            before = self.normalizer
+            affine.a.copy_(a if before is None else a + before.a)
+            affine.b.copy_(b if before is None else b + before.b)
+        other.normalizer = affine
+        return other
+
+    def plus_per_word(self, per_word: Tensor) -> Output:
+        """A new Output whose m(w,c) is m(w,c) + per_word[w]."""
+        other = self._copy()
+        with torch.no_grad():
+            other.bias += per_word.view(-1, 1)
+        return other
+
+    def with_normalizer(self, normalizer: nn.Module) -> Output:
+        """A new Output that shares these rows and subtracts normalizer(c) from every score."""
+        other = Output.__new__(Output)
+        nn.Module.__init__(other)
+        other.weight, other.bias, other.link, other.normalizer = self.weight, self.bias, self.link, normalizer
+        return other
+
+    def with_link(self, link: str) -> Output:
+        other = self._copy()
+        other.link = link
+        return other
+
+    def _copy(self) -> Output:
+        other = Output(self.V, self.d, self.link, self.normalizer).to(self.weight)
+        with torch.no_grad():
+            other.weight.copy_(self.weight)
+            other.bias.copy_(self.bias)
+        return other
+
+    def _rows(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        bias = F.embedding(w, self.bias, sparse=True).squeeze(-1)
+        return F.embedding(w, self.weight, sparse=True), bias
+
+    def _bent(self, c: Tensor) -> Tensor:
+        return LINKS[self.link](scores(c, self.weight, self.bias))
+
+    def _g(self, c: Tensor) -> Tensor:
+        return c.new_zeros(()) if self.normalizer is None else self.normalizer(c)
+
+    def _finish(self, x: Tensor, c: Tensor) -> Tensor:
+        g = self._g(c)
+        m = LINKS[self.link](x) - (g.unsqueeze(-1) if x.dim() > g.dim() > 0 else g)
+        return m
+
+
+def _log_z_and_entropy(m: Tensor) -> tuple[Tensor, Tensor]:
+    log_z = m.logsumexp(1)
+    p = (m - log_z.unsqueeze(1)).exp_()
+    return log_z, log_z - torch.einsum("nv,nv->n", p, m)

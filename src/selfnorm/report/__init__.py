@@ -1,0 +1,1 @@
+"""JSON in, page out; nothing imports it but the door, and it starts without torch."""

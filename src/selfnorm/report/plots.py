@@ -1,0 +1,129 @@
+"""Pictures as inline SVG, readable by colour-blind eyes and without a network."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from selfnorm.errors import missing_extra
+from selfnorm.report.collect import Collected, Record
+
+# Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
+MARKS = "osD^vPX*"
+FILLED = {"none": "none", "shift": "left", "affine": "bottom", "mlp": "full"}
+
+
+def _figure(width: float = 7, height: float = 4.2, **how: Any) -> tuple[Any, Any]:
+    try:
+        import matplotlib
+    except ImportError:
+        raise missing_extra("matplotlib", "report", "Drawing plots") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update({"svg.hashsalt": "selfnorm", "svg.fonttype": "path", "font.size": 10, "axes.grid": True, "grid.alpha": 0.3})
+    return pyplot.subplots(figsize=(width, height), layout="constrained", **how)
+
+
+def _svg(figure: Any) -> str:
+    from matplotlib import pyplot
+
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    pyplot.close(figure)
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def curves(collected: Collected) -> str:
+    """Validation perplexity and sigma_z after each epoch."""
+    figure, axes = _figure(9.5, 4.2, ncols=2)
+    for index, (name, lines) in enumerate(sorted(collected.histories.items())):
+        epochs = [line["epoch"] for line in lines]
+        for axis, key in zip(axes, ("perplexity", "sigma_z"), strict=True):
+            axis.plot(epochs, [line[key] for line in lines], label=short(name), color=COLOURS[index % 8], marker=MARKS[index % 8], ms=3)
+    for axis, title in zip(axes, ("validation perplexity", "validation σ_z (spread of log Z)"), strict=True):
+        axis.set(xlabel="epoch", ylabel=title.split(" (")[0], title=title, yscale="log")
+        _plain_log(axis)
+    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return _svg(figure)
+
+
+def _plain_log(axis: Any) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def frontier(records: Sequence[Record], title: str) -> str:
+    """sigma_z against perplexity: down and left is better."""
+    figure, axis = _figure(8.2, 4.8)
+    models = sorted({(r.name, r.parts["d"], r.parts["k"]) for r in records})
+    for index, model in enumerate(models):
+        mine = [r for r in records if (r.name, r.parts["d"], r.parts["k"]) == model]
+        for r in sorted(mine, key=lambda r: list(FILLED).index(r.calibration)):
+            axis.plot(
+                r.measured.perplexity, max(r.measured.sigma_z, 1e-4), MARKS[index % 8], color=COLOURS[index % 8], ms=9,
+                fillstyle=FILLED[r.calibration], label=f"{model[0]}, d={model[1]}" if r is mine[0] else None,
+            )  # fmt: skip
+    axis.set(xlabel="perplexity (exact)", ylabel="σ_z", yscale="log", title=f"{title}: down and left is better")
+    _plain_log(axis)
+    kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
+    axis.text(0.99, 0.98, "marker filling: " + ", ".join({"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}[k] for k in kinds), transform=axis.transAxes, ha="right", va="top", fontsize=8)  # fmt: skip
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
+def log_z_histograms(records: Sequence[Record], title: str) -> str:
+    """How log Z is spread, one line per model."""
+    figure, axis = _figure(8.2, 4.2)
+    for index, r in enumerate(records):
+        h = r.measured.histogram
+        counts = np.asarray(h["counts"], dtype=float)
+        edges = np.linspace(h["low"], h["high"], len(counts) + 1)
+        density = counts / counts.sum() / np.diff(edges)
+        axis.stairs(density / density.max(), edges, label=f"{r.name}, d={r.parts['d']}, {r.calibration}", color=COLOURS[index % 8], lw=1.6)
+    axis.axvline(0, color="black", lw=0.8, ls=":")
+    axis.set(xlabel="log Z", ylabel="density, peak = 1", title=title)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)
+
+
+def entropy_histogram(records: Sequence[Record], title: str) -> str:
+    """log Z against the entropy of the predicted distribution (the paper's figure), brighter is denser."""
+    figure, axes = _figure(3.7 * len(records) + 0.6, 3.6, ncols=len(records), squeeze=False)
+    for axis, r in zip(axes[0], records, strict=True):
+        h = r.measured.entropy_histogram
+        counts = np.asarray(h["counts"], dtype=float).T
+        shown = axis.imshow(
+            np.log10(1 + counts), origin="lower", aspect="auto", extent=(*h["entropy"], *h["log_z"]), cmap="viridis", interpolation="nearest"
+        )
+        axis.axhline(0, color="white", lw=0.8, ls=":")
+        axis.grid(visible=False)
+        axis.set(xlabel="entropy H (nats)", ylabel="log Z", title=f"{r.name}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}")
+    figure.colorbar(shown, ax=axes[0][-1], label="log10(1 + contexts)")
+    figure.suptitle(title, fontsize=11)
+    return _svg(figure)
+
+
+def theorem(record: Record) -> str:
+    """|log Z| against Theorem 1's epsilon, where the truth is known: no point may lie above the line."""
+    figure, axis = _figure(6, 4.2)
+    points = np.asarray(record.measured.theory["points"])
+    top = float(points.max()) * 1.05
+    axis.plot([0, top], [0, top], color="black", lw=1, label="|log Z| = ε")
+    axis.scatter(points[:, 0], points[:, 1], s=12, alpha=0.6, color=COLOURS[0], label="contexts")
+    axis.set(xlabel="ε of Theorem 1", ylabel="|log Z|", title=f"{record.name}: Theorem 1 on the synthetic language")
+    axis.legend()
+    return _svg(figure)
+
+
+def short(name: str) -> str:
+    """A run's folder name without its hash."""
+    head, _, tail = name.rpartition("-")
+    return head if len(tail) == 6 and head else name

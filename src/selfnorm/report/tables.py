@@ -1,0 +1,119 @@
+"""Records to tables: what we measured, and the paper's cells beside ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from selfnorm.names import label
+from selfnorm.report.collect import Record
+
+EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, a head, rows of text, and footnotes."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        lines = [f"### {self.title}", "", "| " + " | ".join(self.head) + " |", "|" + " --- |" * len(self.head)]
+        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.rows]
+        return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(["table", *self.head])
+        writer.writerows([self.title, *row] for row in self.rows)
+        return text.getvalue()
+
+
+def overview(records: Sequence[Record]) -> list[Table]:
+    """One table per data set and split: every run and calibration, lowest perplexity first."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.parts["data"], record.parts["split"]), []).append(record)
+    return [_overview(data, split, group) for (data, split), group in sorted(groups.items())]
+
+
+HEAD = ["model", "d", "k", "calibration", "mu_z", "sigma_z", "95 %", "perplexity", "95 %", "u_perplexity", "corr(H, log Z)", "seed"]
+
+
+def _overview(data: str, split: str, group: list[Record]) -> Table:
+    rows = []
+    for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.name, r.calibration)):
+        m = r.measured
+        rows.append([
+            r.name, r.parts["d"], r.parts["k"] if r.parts["criterion"] not in ("softmax", "devlin", "andreas") else "–",
+            r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3),
+            f"{m.perplexity:.2f}", _interval(m.intervals.get("perplexity"), 1), f"{m.u_perplexity:.2f}",
+            f"{m.correlation:+.2f}", str(m.seed),
+        ])  # fmt: skip
+    return Table(f"{data}, {split}", HEAD, rows)
+
+
+def _interval(pair: Any, digits: int) -> str:
+    return "" if not pair else f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"
+
+
+# The paper's cells beside ours
+
+SHOWN = {"mu_z": 2, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2}
+
+
+def paper_tables(records: Sequence[Record], path: Path = EXPECTED) -> list[Table]:
+    """Every cell of the paper as "paper / ours / difference"; a cell not run yet gives its command."""
+    expected = tomllib.loads(path.read_text(encoding="utf-8"))
+    return [_paper_table(table, records) for table in expected["table"]]
+
+
+def _paper_table(table: dict[str, Any], records: Sequence[Record]) -> Table:
+    numbers = list(table["numbers"])
+    head = ["data", "model", "d", "alpha", *(f"{n}: paper / ours / diff" for n in numbers)]
+    rows = []
+    for cell in table["cell"]:
+        cell = {**table.get("all", {}), **cell}
+        ours = find(cell, records)
+        command = "" if ours else f"selfnorm study run paper/table{table['number']}"
+        entries = [compare(cell.get(name), ours, name) for name in numbers]
+        if not ours:
+            entries[0] += f" ({command})"
+        alpha = f"{cell['alpha']:g}" if cell.get("alpha") else "–"
+        rows.append([cell["data"], label(cell["criterion"]), str(cell["d"]), alpha, *entries])
+    return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table.get("notes", [])))
+
+
+def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
+    """The records of a cell (one per seed): same data, split, criterion, d, alpha and calibration, full training."""
+    wanted = {
+        "data": cell["data"], "split": cell["split"], "criterion": cell["criterion"], "d": str(cell["d"]),
+        "alpha": f"{cell.get('alpha', 0):g}", "calibration": cell.get("calibration", "none"), "k": "100", "epochs": "20",
+    }  # fmt: skip
+    if cell.get("gamma"):
+        wanted["gamma"] = f"{cell['gamma']:g}"
+    return [r for r in records if all(r.parts.get(k) == v for k, v in wanted.items()) and "max_words" not in r.parts]
+
+
+def compare(paper: float | None, ours: Sequence[Record], name: str) -> str:
+    """"paper / ours / difference"; several seeds give their mean and spread."""
+    digits = SHOWN[name]
+    left = "–" if paper is None else f"{paper:.{digits}f}"
+    if not ours:
+        return f"{left} / not run"
+    values = [getattr(r.measured, name) for r in ours]
+    mean = sum(values) / len(values)
+    spread = f" ± {(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5:.{digits}f}" if len(values) > 1 else ""
+    if paper is None:
+        return f"– / {mean:.{digits}f}{spread}"
+    gap = f"{100 * (mean / paper - 1):+.1f} %" if "perplexity" in name else f"{mean - paper:+.{digits}f}"
+    return f"{left} / {mean:.{digits}f}{spread} / {gap}"

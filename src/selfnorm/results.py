@@ -1,0 +1,114 @@
+"""Measurement: the numbers of one model on one text, with the signature that says what they are. No torch here."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from selfnorm import __version__
+from selfnorm.errors import UserError
+from selfnorm.files import read_json, write_json
+from selfnorm.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """mu_z, sigma_z, perplexity and u_perplexity of one model on one text."""
+
+    signature: str
+    mu_z: float
+    sigma_z: float
+    perplexity: float
+    u_perplexity: float
+    correlation: float  # of entropy and log Z
+    words: int
+    seconds: float
+    seed: int
+    command: str = ""
+    date: str = ""
+    machine: str = ""
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # 95 %, block bootstrap
+    histogram: dict[str, Any] = field(default_factory=dict)  # of log Z
+    entropy_histogram: dict[str, Any] = field(default_factory=dict)  # entropy x log Z
+    theory: dict[str, Any] = field(default_factory=dict)  # Theorems 1 and 2, where the truth is known
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        write_json(path, asdict(self))
+
+
+def read_measurement(path: Path) -> Measurement:
+    table = read_json(path)
+    names = {f.name for f in fields(Measurement)}
+    missing = {"signature", "mu_z", "sigma_z", "perplexity", "words"} - set(table)
+    if missing:
+        raise UserError(f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN")
+    return Measurement(**{name: value for name, value in table.items() if name in names})
+
+
+def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:
+    """data:ptb|split:test|criterion:nce_r|…: every choice a number depends on, in one line."""
+    d, m, c, t = recipe.data, recipe.model, recipe.criterion, recipe.training
+    parts = {
+        "data": d.name,
+        "split": split,
+        "criterion": c.name,
+        "alpha": f"{c.alpha:g}",
+        "gamma": f"{c.gamma:g}",
+        "k": c.k,
+        "noise": c.noise + (f"^{c.power:g}" if c.power != 1 else ""),
+        "shared": c.shared,
+        "penalty": c.penalty if c.alpha > 0 else "none",
+        "d": m.d,
+        "encoder": f"{m.encoder}{m.layers}",
+        "squash": "yes" if m.squash else "no",
+        "epochs": t.epochs,
+        "calibration": calibration,
+        "oov": "unk",
+        "eos": "yes",
+        "state": "carried",
+        "seed": t.seed,
+        "version": __version__,
+    }
+    if d.max_words:
+        parts["max_words"] = d.max_words
+    return "|".join(f"{key}:{value}" for key, value in parts.items())
+
+
+def parse_signature(text: str) -> dict[str, str]:
+    """The parts of a signature by name."""
+    return dict(part.split(":", 1) for part in text.split("|") if ":" in part)
+
+
+def command_line() -> str:
+    """How this program was called, without the folder it is installed in."""
+    name = Path(sys.argv[0]).name
+    return " ".join(["selfnorm" if name in ("__main__.py", "selfnorm") else name, *sys.argv[1:]])
+
+
+def today() -> str:
+    return datetime.date.today().isoformat()
+
+
+def machine() -> str:
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine, for env.json."""
+    packages = ("torch", "numpy", "safetensors", "cyclopts", "rich")
+    found = {name: _version(name) for name in packages}
+    return {"selfnorm": __version__, "python": platform.python_version(), "machine": machine(), "date": today(), **found}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

