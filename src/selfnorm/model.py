@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
 from selfnorm.encoders import Recurrent, State, make_encoder
+from selfnorm.normalized import KINDS
 from selfnorm.normalizers import Affine, Mlp
 from selfnorm.output import Output
 from selfnorm.recipe import Model
@@ -34,15 +37,15 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
     A normalizer that is trained with the model starts at zero.
     """
     encoder = make_encoder(settings.encoder, V, settings.d, settings.layers, settings.dropout)
-    made = Output(V, settings.d, "squash" if settings.squash else "")
-    model = LanguageModel(encoder, made)
+    made = Output(V, settings.d, "squash" if settings.squash else "") if output == "full" else KINDS[output](V, settings.d)
+    model = LanguageModel(encoder, cast(Output, made))  # the others answer the same calls
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name != "output.bias":
                 parameter.uniform_(-settings.init, settings.init, generator=rng)
     if normalizer:
-        made.normalizer = Mlp(settings.d, (64,)) if normalizer == "mlp" else Affine(settings.d)
-    if settings.tied:
+        model.output.normalizer = Mlp(settings.d, (64,)) if normalizer == "mlp" else Affine(settings.d)
+    if settings.tied and output == "full":
         model.output.weight = encoder.table
     return model
 

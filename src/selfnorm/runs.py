@@ -100,7 +100,7 @@ def save_weights(path: Path, model: LanguageModel) -> None:
 
 def _tensors(model: LanguageModel) -> dict[str, Tensor]:
     """The state by name; a tied table is stored once."""
-    tied = model.output.weight is model.encoder.table
+    tied = getattr(model.output, "weight", None) is model.encoder.table
     return {name: t.contiguous() for name, t in model.state_dict().items() if not (tied and name == "output.weight")}
 
 
@@ -113,7 +113,7 @@ def load_model(run: Run, which: str = "best", calibration: str | None = None) ->
     model = fresh_model(run.recipe, len(run.vocab))
     _fill(model, tensors)
     if "link" in metadata:
-        model.output.link = metadata["link"]
+        model.output.link = metadata["link"]  # a criterion may have added one
     model.requires_grad_(False)
     wanted = run.calibration if calibration is None else calibration
     return model if wanted == "none" else calibrated(model, run, wanted)
@@ -127,7 +127,7 @@ def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> L
 
 def _fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
     own = model.state_dict()
-    tied = model.output.weight is model.encoder.table
+    tied = getattr(model.output, "weight", None) is model.encoder.table
     for name, tensor in own.items():
         if tied and name == "output.weight":
             continue

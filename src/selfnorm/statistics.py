@@ -33,12 +33,17 @@ def sigma_z(s: Array) -> Array:
 
 
 def perplexity(s: Array) -> Array:
-    return np.exp(s[..., 3] / s[..., 0])
+    return _exp(s[..., 3] / s[..., 0])
 
 
 def u_perplexity(s: Array) -> Array:
     """With m taken as if it were log p: log u_perp = log perp - mu_z."""
-    return np.exp(s[..., 3] / s[..., 0] - mu_z(s))
+    return _exp(s[..., 3] / s[..., 0] - mu_z(s))
+
+
+def _exp(x: Array) -> Array:
+    with np.errstate(over="ignore"):  # a model that diverged has an infinite perplexity, not a warning
+        return np.exp(x)
 
 
 def correlation(s: Array) -> Array:

@@ -1,0 +1,142 @@
+"""One battery over the whole menu: gradients, determinism, order, constants, and steps free of V."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from selfnorm.batches import Window
+from selfnorm.criteria import MENU, make_criterion
+from selfnorm.model import build
+from selfnorm.names import NAMES
+from selfnorm.recipe import CriterionSettings, Model
+from selfnorm.sgd import step
+
+V, B, T, D = 23, 3, 4, 5
+COUNTS = np.arange(V, 0, -1)
+SAMPLED = [n for n in MENU if MENU[n].samples]
+
+
+def problem(name: str, shared: str = "window", V: int = V, noise: str = "unigram", dtype: torch.dtype = torch.float64):
+    rng = torch.Generator().manual_seed(5)
+    ids = np.random.default_rng(0).integers(V, size=500)
+    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise)
+    criterion = make_criterion(settings, np.arange(V, 0, -1), ids)
+    line = MENU[name]
+    model = build(Model(d=D, init=0.5), V, rng, line.output, line.normalizer).to(dtype)
+    window = Window(torch.randint(V, (B, T), generator=rng), torch.randint(V, (B, T), generator=rng))
+    c = torch.randn(B, T, D, generator=rng, dtype=dtype)
+    return criterion, model.output, c, window
+
+
+def total(criterion, output, c, window, seed: int = 1) -> torch.Tensor:
+    loss = criterion(output, c, window, torch.Generator().manual_seed(seed))
+    return loss.fit.sum() + (0 if loss.penalty is None else loss.penalty.sum())
+
+
+def dense(gradient: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    if gradient is None:
+        return torch.zeros_like(like)
+    return gradient.to_dense() if gradient.is_sparse else gradient
+
+
+@pytest.mark.parametrize("name", MENU)
+def test_gradients_agree_with_finite_differences(name: str) -> None:
+    criterion, output, c, window = problem(name)
+    c.requires_grad_(True)
+    total(criterion, output, c, window).backward()
+    chance = torch.Generator().manual_seed(9)
+    for tensor in [c, *output.parameters()]:
+        direction = torch.randn(tensor.shape, generator=chance, dtype=torch.float64)
+        slope = (dense(tensor.grad, tensor) * direction).sum()
+        h = 1e-6
+        with torch.no_grad():
+            tensor += h * direction
+            up = total(criterion, output, c, window)
+            tensor -= 2 * h * direction
+            down = total(criterion, output, c, window)
+            tensor += h * direction
+        assert float(slope) == pytest.approx(float((up - down) / (2 * h)), rel=2e-5, abs=2e-5)
+
+
+@pytest.mark.parametrize("name", MENU)
+@pytest.mark.parametrize("shared", ["window", "step", "token"])
+def test_the_same_chance_gives_the_same_loss_and_another_does_not(name: str, shared: str) -> None:
+    criterion, output, c, window = problem(name, shared)
+    first, again, other = (float(total(criterion, output, c, window, seed).detach()) for seed in (1, 1, 2))
+    assert first == again and np.isfinite(first)
+    random = MENU[name].samples and name != "nce_batch" or name in ("andreas", "infrequent")
+    assert (first != other) == random
+
+
+@pytest.mark.parametrize("name", MENU)
+def test_the_order_of_contexts_does_not_matter(name: str) -> None:
+    criterion, output, c, window = problem(name)
+    order = torch.tensor([2, 0, 1])
+    turned = Window(window.inputs[order], window.targets[order])
+    one, two = total(criterion, output, c, window), total(criterion, output, c[order], turned)
+    if name in ("andreas", "nce_r", "infrequent"):  # D' is a random share of places, so compare what does not depend on it
+        one = criterion.fit(output, c, window, torch.Generator().manual_seed(1)).loss.sum() if name != "infrequent" else one * 0
+        two = criterion.fit(output, c[order], turned, torch.Generator().manual_seed(1)).loss.sum() if name != "infrequent" else two * 0
+    assert float(one.detach()) == pytest.approx(float(two.detach()), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", [n for n in MENU if MENU[n].output == "full"])
+def test_a_constant_added_to_every_score_matters_exactly_where_z_is_pinned(name: str) -> None:
+    criterion, output, c, window = problem(name)
+    before = float(total(criterion, output, c, window).detach())
+    with torch.no_grad():
+        output.bias += 0.7
+    after = float(total(criterion, output, c, window).detach())
+    moves = NAMES[name].pins == "yes" or name == "andreas"
+    assert (abs(after - before) > 1e-6) == moves
+
+
+@pytest.mark.parametrize("name", ["nce", "negative", "ranking"])
+def test_bigram_noise_works_where_it_can(name: str) -> None:
+    criterion, output, c, window = problem(name, "token", noise="bigram")
+    assert torch.isfinite(total(criterion, output, c, window))
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the largest tensor any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements, self.what = 0, ""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (list, tuple)) else [result]:
+            in_place = any(tensor is a for a in args)
+            if isinstance(tensor, torch.Tensor) and not in_place and tensor.layout == torch.strided and not _is_view(func):
+                if tensor.numel() > self.elements:
+                    self.elements, self.what = tensor.numel(), str(func)
+        return result
+
+
+def _is_view(func) -> bool:
+    name = str(func)
+    return any(word in name for word in ("view", "detach", "transpose", "aten.t.", "expand", "alias", "slice", "select", "unsqueeze"))
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_no_tensor_of_v_rows_is_made_in_a_sampled_step(name: str) -> None:
+    """The property behind every speed claim: probe all operations of forward, backward and update."""
+    big = 50_000
+    criterion, _, _, window = problem(name, V=big, dtype=torch.float32)
+    rng = torch.Generator().manual_seed(0)
+    line = MENU[name]
+    model = build(Model(d=D), big, rng, line.output, line.normalizer)
+    with Largest() as seen:
+        c, _ = model.contexts(window.inputs, None, rng)
+        loss = criterion(model.output, c, window, rng)
+        whole = loss.fit.sum() + (0 if loss.penalty is None else loss.penalty.sum())
+        (whole / B).backward()
+        step(model.parameters(), 1.0, 5.0)
+    if name == "nce_r":  # its exact penalty is dense by nature, and the only dense part
+        assert seen.elements >= big
+    else:
+        assert seen.elements < big, f"{seen.what} made a tensor of {seen.elements} elements"

@@ -1,0 +1,129 @@
+"""Measuring against a slow oracle, one word at a time in float64."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from selfnorm import one_pass
+from selfnorm.batches import evaluation_windows
+from selfnorm.calibrate import Budget
+from selfnorm.experiment import calibrate_run, measure_split, run
+from selfnorm.measure import measure, per_word
+from selfnorm.model import LanguageModel, build
+from selfnorm.opening import open_with_text
+from selfnorm.recipe import Model
+from selfnorm.runs import load_model
+from selfnorm.statistics import block_sums, intervals
+
+from .conftest import tiny
+
+
+def slow_words(model: LanguageModel, ids: np.ndarray) -> list[tuple[float, float, float]]:
+    """log Z, -log p and entropy of every word but the first, in one stream, the obvious way."""
+    state, rows = None, []
+    with torch.no_grad():
+        for before, after in zip(ids[:-1], ids[1:], strict=True):
+            c, state = model.contexts(torch.tensor([[int(before)]]), state)
+            m = model.output.all_m(c[0]).double()[0]
+            log_z = float(m.logsumexp(0))
+            p = (m - log_z).exp()
+            rows.append((log_z, log_z - float(m[int(after)]), float(-(p * (m - log_z)).sum())))
+    return rows
+
+
+@pytest.fixture
+def model() -> LanguageModel:
+    return build(Model(d=6, init=0.8), 30, torch.Generator().manual_seed(0)).requires_grad_(False)
+
+
+def test_every_word_but_the_first_is_counted_once(model: LanguageModel) -> None:
+    for length in (2, 3, 63, 64, 65, 700, 5000):
+        ids = np.arange(length) % 30
+        counted = sum(int(w.counted.sum()) for w in evaluation_windows(ids))
+        assert counted == length - 1
+
+
+def test_numbers_are_those_of_the_slow_oracle(model: LanguageModel) -> None:
+    ids = np.random.default_rng(0).integers(30, size=400)
+    log_z, nll, h = np.array(slow_words(model, ids)).T
+    found = measure(model, ids)
+    assert found.words == 399
+    assert found.mu_z == pytest.approx(log_z.mean(), abs=1e-5)
+    assert found.sigma_z == pytest.approx(log_z.std(), abs=1e-5)
+    assert found.perplexity == pytest.approx(math.exp(nll.mean()), rel=1e-5)
+    assert found.u_perplexity == pytest.approx(math.exp((nll - log_z).mean()), rel=1e-5)
+    assert found.correlation == pytest.approx(np.corrcoef(h, log_z)[0, 1], abs=1e-4)
+
+
+def test_parallel_streams_with_a_warm_up_agree_with_one_stream(model: LanguageModel) -> None:
+    ids = np.random.default_rng(0).integers(30, size=6000)
+    log_z = np.array(slow_words(model, ids))[:, 0]
+    assert np.allclose(per_word(model, ids).log_z, log_z, atol=1e-4)
+
+
+def test_memory_is_bounded_by_the_slice(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.random.default_rng(0).integers(30, size=900)
+    whole = measure(model, ids)
+    monkeypatch.setattr(one_pass, "SLICE", 30 * 4 * 7)  # seven rows at a time
+    monkeypatch.setattr("selfnorm.output.SLICE", 30 * 4 * 7)
+    assert measure(model, ids).sigma_z == pytest.approx(whole.sigma_z, abs=1e-6)
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    hits = 0
+    for seed in range(60):
+        chance = np.random.default_rng(seed)
+        drift = np.repeat(chance.normal(0, 0.3, 40), 500)  # neighbours are alike
+        log_z = drift + chance.normal(0, 0.1, len(drift))
+        low, high = intervals(block_sums(log_z, log_z * 0 + 1, log_z * 0), resamples=400)["mu_z"]
+        hits += low <= 0 <= high
+    assert hits >= 50
+
+
+def test_shift_brings_held_out_mu_z_to_zero_and_leaves_perplexity(text_file: Path, tmp_path: Path) -> None:
+    made = run(tiny(text_file, name="softmax"), tmp_path / "run")
+    _, corpus = open_with_text(made.folder)
+    raw = measure_split(made, corpus, "valid", "none")
+    calibrate_run(made, corpus, "shift")
+    shifted = measure_split(made, corpus, "valid")
+    assert shifted.mu_z == pytest.approx(0, abs=1e-4)
+    assert shifted.perplexity == pytest.approx(raw.perplexity, rel=1e-5)
+    assert "|calibration:shift|" in shifted.signature and "|calibration:none|" in raw.signature
+    assert (made.folder / "valid.shift.json").exists()
+
+
+@pytest.mark.parametrize("squash", [False, True])
+def test_each_calibration_is_better_than_the_one_before(text_file: Path, tmp_path: Path, squash: bool) -> None:
+    from dataclasses import replace
+
+    recipe = tiny(text_file, name="softmax")
+    recipe = replace(recipe, model=replace(recipe.model, squash=squash), training=replace(recipe.training, epochs=6))
+    made = run(recipe, tmp_path / "run")
+    _, corpus = open_with_text(made.folder)
+    raw = measure_split(made, corpus, "test", "none")
+    sigmas, budget = [raw.sigma_z], Budget(passes=60, hidden=(32,))
+    for kind in ("affine", "mlp"):
+        calibrate_run(made, corpus, kind, budget)
+        found = measure_split(made, corpus, "test", kind)
+        assert found.perplexity == pytest.approx(raw.perplexity, rel=1e-3)
+        sigmas.append(found.sigma_z)
+    assert sigmas[0] > sigmas[1] > sigmas[2]
+    again = load_model(made)  # the last one is in use
+    assert again.output.normalizer is not None
+
+
+def test_theorems_hold_for_every_context_of_a_trained_model(tmp_path: Path) -> None:
+    from selfnorm.recipe import read_recipe
+
+    recipe = read_recipe(None, ["data.name=synthetic", "data.max_words=20000", "model.d=10", "training.epochs=1"])
+    made = run(recipe, tmp_path / "run")
+    from selfnorm.results import read_measurement
+
+    theory = read_measurement(made.folder / "valid.json").theory
+    assert theory["theorem_1_holds"] == theory["contexts"] == 20_000
+    assert theory["theorem_2_holds"] and theory["mean_epsilon"] > 0

@@ -1,0 +1,61 @@
+"""The one-pass log Z against plain autograd in float64, inside and outside its memory budget."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from selfnorm import one_pass
+from selfnorm.output import Output
+
+
+@pytest.mark.parametrize("budget", [1 << 30, 0])
+@pytest.mark.parametrize("piece", [1 << 26, 600])
+def test_values_and_gradients_are_those_of_plain_autograd(budget: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_pass, "BUDGET", budget)
+    monkeypatch.setattr(one_pass, "SLICE", piece)
+    rng = torch.Generator().manual_seed(0)
+    c = torch.randn(11, 4, generator=rng, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(17, 4, generator=rng, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(17, 1, generator=rng, dtype=torch.float64, requires_grad=True)
+    w = torch.randint(17, (11,), generator=rng)
+    up = torch.randn(2, 11, generator=rng, dtype=torch.float64)
+
+    m, log_z = one_pass.target_and_log_z(c, weight, bias, w)
+    got = torch.autograd.grad((up[0] * m).sum() + (up[1] * log_z**2).sum(), [c, weight, bias])
+    scores = c @ weight.t() + bias.view(-1)
+    plain_m, plain_z = scores.gather(1, w[:, None]).squeeze(1), scores.logsumexp(1)
+    expected = torch.autograd.grad((up[0] * plain_m).sum() + (up[1] * plain_z**2).sum(), [c, weight, bias])
+
+    assert torch.allclose(m, plain_m) and torch.allclose(log_z, plain_z)
+    for one, two in zip(got, expected, strict=True):
+        assert torch.allclose(one, two)
+
+
+def test_large_scores_do_not_overflow() -> None:
+    made = Output(5, 1)
+    with torch.no_grad():
+        made.bias.copy_(torch.tensor([[300.0], [-300.0], [299.0], [0.0], [1.0]]))
+    assert torch.isfinite(made.log_z(torch.zeros(2, 1))).all()
+
+
+def test_slices_cover_every_row_once_and_fit_the_budget() -> None:
+    parts = one_pass.slices(1000, 10_000, 4, 1 << 20)
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(1000))
+    assert all((part.stop - part.start) * 10_000 * 4 <= 1 << 20 for part in parts)
+
+
+def test_m_of_k_words_is_the_slow_sum_for_every_way_of_sharing() -> None:
+    made = Output(13, 3).double()
+    rng = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        made.weight.uniform_(-1, 1, generator=rng)
+    c = torch.randn(2, 4, 3, generator=rng, dtype=torch.float64)
+    everything = made.all_m(c.view(-1, 3)).view(2, 4, 13)
+    token = torch.randint(13, (2, 4, 5), generator=rng)
+    step = torch.randint(13, (4, 5), generator=rng)
+    window = torch.randint(13, (5,), generator=rng)
+    assert torch.allclose(made.m(token, c), everything.gather(2, token))
+    assert torch.allclose(made.m(step, c), everything.gather(2, step.expand(2, 4, 5)))
+    assert torch.allclose(made.m_shared(window, c), everything[..., window])
+    assert torch.allclose(made.m(token[..., 0], c), everything.gather(2, token[..., :1]).squeeze(2))

@@ -1,0 +1,112 @@
+"""Training: it learns, it resumes bit for bit after SIGKILL, and it stops at NaN."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from selfnorm.criteria import MENU
+from selfnorm.errors import Diverged, UserError
+from selfnorm.experiment import run
+from selfnorm.recipe import write_recipe
+from selfnorm.results import read_measurement
+from selfnorm.runs import load_model, open_run
+
+from .conftest import tiny
+
+
+@pytest.mark.parametrize("name", MENU)
+def test_every_criterion_trains_and_is_measured(name: str, text_file: Path, tmp_path: Path) -> None:
+    made = run(tiny(text_file, name=name), tmp_path / name)
+    history = [json.loads(line) for line in (made.folder / "history.jsonl").read_text().splitlines()]
+    assert len(history) == 2 and history[1]["perplexity"] < len(made.vocab)
+    found = read_measurement(made.folder / "valid.json")
+    assert found.signature.startswith(f"data:tiny|split:valid|criterion:{name}|")
+    for file in ("recipe.toml", "vocab.txt", "model.safetensors", "best.safetensors", "env.json"):
+        assert (made.folder / file).exists()
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_a_run_killed_at_any_point_ends_with_the_identical_model(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file, name="nce_r")
+    recipe = replace(recipe, training=replace(recipe.training, epochs=6, checkpoint_minutes=0.0005))
+    run(recipe, tmp_path / "whole")
+    write_recipe(tmp_path / "r.toml", recipe)
+    command = [sys.executable, "-m", "selfnorm", "train", str(tmp_path / "r.toml"), "--to", str(tmp_path / "killed")]
+    kills = 0
+    for _ in range(40):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = _stamp(tmp_path / "killed")
+        while process.poll() is None and (_stamp(tmp_path / "killed") == before or kills >= 3):
+            time.sleep(0.01)
+        if process.poll() is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        kills += 1
+    assert kills >= 1 and process.returncode == 0
+    one, two = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+    assert not list((tmp_path / "killed").glob(".*.part")) or kills
+
+
+def _stamp(folder: Path) -> float:
+    path = folder / "checkpoint.safetensors"
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one(text_file: Path, tmp_path: Path) -> None:
+    short = tiny(text_file)
+    long = replace(short, training=replace(short.training, epochs=4))
+    run(long, tmp_path / "at once")
+    run(short, tmp_path / "in two")
+    run(long, tmp_path / "in two")
+    one, two = weights(tmp_path / "at once"), weights(tmp_path / "in two")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_another_recipe_in_the_same_folder_is_refused(text_file: Path, tmp_path: Path) -> None:
+    run(tiny(text_file), tmp_path / "run")
+    with pytest.raises(UserError, match="another recipe"):
+        run(tiny(text_file, name="softmax"), tmp_path / "run")
+
+
+def test_nan_stops_with_the_step_and_what_to_try(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file, name="andreas", alpha=1e-9)
+    recipe = replace(recipe, training=replace(recipe.training, learning_rate=1e9, clip=1e30))
+    with pytest.raises(Diverged, match=r"epoch \d+, window \d+ of \d+.*learning_rate"):
+        run(recipe, tmp_path / "run")
+
+
+def test_a_text_shorter_than_a_window_is_refused(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    with pytest.raises(UserError, match="too few for one window"):
+        run(replace(recipe, training=replace(recipe.training, batch=400, steps=400)), tmp_path / "run")
+
+
+def test_tied_tables_are_one_parameter_and_survive_saving(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    made = run(replace(recipe, model=replace(recipe.model, tied=True)), tmp_path / "run")
+    model = load_model(open_run(made.folder))
+    assert model.output.weight is model.encoder.table
+    assert "output.weight" not in weights(made.folder)
+
+
+def test_two_trainers_cannot_share_a_folder(text_file: Path, tmp_path: Path) -> None:
+    from selfnorm.runs import locked
+
+    with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
+        run(tiny(text_file), tmp_path / "run")
