@@ -28,8 +28,7 @@ format: $(VENV)/installed
 	$(BIN)/ruff check --fix src tests examples benchmarks
 
 bench: $(VENV)/installed
-	$(BIN)/selfnorm bench steps
-	$(BIN)/selfnorm bench scoring
+	benchmarks/run.sh
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

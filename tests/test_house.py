@@ -13,7 +13,7 @@ SRC = Path(__file__).parent.parent / "src" / "selfnorm"
 
 FLOORS = [
     {"errors", "__init__"},
-    {"files", "terminal"},
+    {"files", "terminal", "memory"},
     {"recipe"},
     {"names", "results", "statistics", "text", "batches", "noise", "encoders", "normalizers", "one_pass", "sgd"},
     {"output", "normalized"},

@@ -16,6 +16,7 @@ from selfnorm.calibrate import Budget, affine, facts, mlp, shift
 from selfnorm.criteria import Criterion, make_criterion
 from selfnorm.errors import UserError, nearest
 from selfnorm.measure import measure, validate
+from selfnorm.memory import keep_freed_memory
 from selfnorm.model import LanguageModel
 from selfnorm.names import settle
 from selfnorm.recipe import Recipe
@@ -42,6 +43,7 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     """Train as the recipe says, from the start or from where an earlier call was stopped; then measure."""
     recipe = replace(recipe, criterion=settle(recipe.criterion))
     torch.set_num_threads(recipe.training.threads)
+    keep_freed_memory()
     corpus = open_corpus(recipe.data)
     with locked(folder):
         made = create(folder, recipe, corpus.vocab)

@@ -8,7 +8,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
-from selfnorm.cli import studies, training
+from selfnorm.cli import benching, studies, training
 from selfnorm.errors import Diverged, UserError
 
 app = App(
@@ -19,6 +19,7 @@ app = App(
 )
 training.register(app)
 studies.register(app)
+benching.register(app)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -28,10 +28,10 @@ code{background:#f4f4f4;padding:.1rem .3rem;border-radius:3px}details{margin:1re
 <h1>{{ title }}</h1>
 <p class="note">selfnorm {{ version }}, {{ date }}, {{ machine }}. A model is self-normalized when log Z is near 0 for every context:
 μ_z is its mean, σ_z its spread; u_perplexity takes the scores as if they were log-probabilities.</p>
-{% for figure in figures %}<h2>{{ figure.title }}</h2><figure>{{ figure.svg | safe }}<figcaption>{{ figure.caption }}</figcaption></figure>{% endfor %}
 {% for table in tables %}<h2>{{ table.title }}</h2><div class="wide"><table><thead><tr>{% for name in table.head %}<th>{{ name }}</th>{% endfor %}</tr></thead><tbody>
 {% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div>{% for note in table.notes %}<p class="note">{{ note }}</p>{% endfor %}{% endfor %}
+{% for figure in figures %}<h2>{{ figure.title }}</h2><figure>{{ figure.svg | safe }}<figcaption>{{ figure.caption }}</figcaption></figure>{% endfor %}
 <h2>Signatures</h2><details><summary>What each number is, and the command that made it</summary>
 <ul>{% for record in records %}<li><code>{{ record.measured.signature }}</code><br><span class="note">{{ record.measured.command }} ({{ record.measured.date }})</span></li>{% endfor %}</ul></details>
 </body></html>
@@ -80,27 +80,35 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
 
 def _figures(collected: Collected) -> list[dict[str, Any]]:
     figures = []
-    if collected.histories and len(collected.histories) <= 12:
+    if 0 < len(collected.histories) <= 12:
         caption = "Each epoch's validation text, dropout off, state carried."
         figures.append({"title": "Training", "svg": plots.curves(collected), "caption": caption})
-    for (data, split), group in _grouped(collected.records).items():
-        where = f"{data}, {split}"
-        if len(group) > 1:
-            caption = "Every model and calibration: the horizontal axis is quality, the vertical one how safe it is to skip log Z."
-            figures.append({"title": f"σ_z against perplexity, {where}", "svg": plots.frontier(group, where), "caption": caption})
-        widest = max(int(r.parts["d"]) for r in group)
-        chosen = [r for r in group if int(r.parts["d"]) == widest and r.calibration in ("none", "mlp")][:8]
-        if chosen:
-            caption = "A self-normalized model is a spike at 0."
-            figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
-        raw = [r for r in chosen if r.calibration == "none" and r.measured.entropy_histogram]
-        raw = sorted(raw, key=lambda r: ["nce", "softmax", "devlin"].index(r.parts["criterion"]) if r.parts["criterion"] in ("nce", "softmax", "devlin") else 9)[:3]
-        if raw:
-            caption = "The paper's figure: low-entropy predictions are where log Z strays."
-            figures.append({"title": f"Entropy and log Z, {where}", "svg": plots.entropy_histogram(raw, where), "caption": caption})
-    figures += [
-        {"title": "Theorem 1", "svg": plots.theorem(r), "caption": _theorem_caption(r)} for r in collected.records if r.measured.theory
-    ][:3]
+    groups = _grouped(collected.records)
+    for (data, split), group in groups.items():
+        if split == "test" or (data, "test") not in groups:  # the test text where there is one
+            figures += _figures_of(f"{data}, {split}", group)
+    theory = [r for r in collected.records if r.measured.theory][:3]
+    return figures + [{"title": "Theorem 1", "svg": plots.theorem(r), "caption": _theorem_caption(r)} for r in theory]
+
+
+FIGURE_1 = ("nce", "softmax", "devlin")
+
+
+def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
+    """The frontier, the histograms of log Z and the paper's figure, for one text."""
+    figures = []
+    if len(group) > 1:
+        caption = "Every model and calibration: across is quality, down is how safe it is to skip log Z."
+        figures.append({"title": f"σ_z against perplexity, {where}", "svg": plots.frontier(group, where), "caption": caption})
+    widest = max(int(r.parts["d"]) for r in group)
+    chosen = [r for r in group if int(r.parts["d"]) == widest and r.calibration in ("none", "mlp")][:8]
+    if chosen:
+        caption = "A self-normalized model is a spike at 0."
+        figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
+    raw = [r for name in FIGURE_1 for r in chosen if r.parts["criterion"] == name and r.calibration == "none"][:3]
+    if raw:
+        caption = "The paper's figure: low-entropy predictions are where log Z strays."
+        figures.append({"title": f"Entropy and log Z, {where}", "svg": plots.entropy_histogram(raw, where), "caption": caption})
     return figures
 
 

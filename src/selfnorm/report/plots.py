@@ -80,17 +80,20 @@ def frontier(records: Sequence[Record], title: str) -> str:
 
 
 def log_z_histograms(records: Sequence[Record], title: str) -> str:
-    """How log Z is spread, one line per model."""
-    figure, axis = _figure(8.2, 4.2)
+    """How log Z is spread, one line per model: everything, and a close look around 0."""
+    figure, axes = _figure(10.5, 4.0, ncols=2)
     for index, r in enumerate(records):
         h = r.measured.histogram
         counts = np.asarray(h["counts"], dtype=float)
         edges = np.linspace(h["low"], h["high"], len(counts) + 1)
-        density = counts / counts.sum() / np.diff(edges)
-        axis.stairs(density / density.max(), edges, label=f"{r.name}, d={r.parts['d']}, {r.calibration}", color=COLOURS[index % 8], lw=1.6)
-    axis.axvline(0, color="black", lw=0.8, ls=":")
-    axis.set(xlabel="log Z", ylabel="density, peak = 1", title=title)
-    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        for axis in axes:
+            label = f"{r.name}, {r.calibration}" if r.calibration != "none" else r.name
+            axis.stairs(counts / counts.max(), edges, label=label, color=COLOURS[index % 8], lw=1.6)
+    for axis, name in zip(axes, (title, "around 0"), strict=True):
+        axis.axvline(0, color="black", lw=0.8, ls=":")
+        axis.set(xlabel="log Z", ylabel="contexts, peak = 1", title=name)
+    axes[1].set_xlim(-1, 1)
+    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)
 
 
@@ -103,7 +106,8 @@ def entropy_histogram(records: Sequence[Record], title: str) -> str:
         shown = axis.imshow(
             np.log10(1 + counts), origin="lower", aspect="auto", extent=(*h["entropy"], *h["log_z"]), cmap="viridis", interpolation="nearest"
         )
-        axis.axhline(0, color="white", lw=0.8, ls=":")
+        if h["log_z"][0] < 0 < h["log_z"][1]:
+            axis.axhline(0, color="white", lw=0.8, ls=":")
         axis.grid(visible=False)
         axis.set(xlabel="entropy H (nats)", ylabel="log Z", title=f"{r.name}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}")
     figure.colorbar(shown, ax=axes[0][-1], label="log10(1 + contexts)")
@@ -127,3 +131,17 @@ def short(name: str) -> str:
     """A run's folder name without its hash."""
     head, _, tail = name.rpartition("-")
     return head if len(tail) == 6 and head else name
+
+
+def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
+    """Benchmarks: time against the vocabulary, one panel per d, both axes logarithmic."""
+    ds = sorted({row["d"] for row in rows})
+    names = list(dict.fromkeys(row["criterion"] for row in rows))
+    figure, axes = _figure(4.6 * len(ds) + 2, 4.2, ncols=len(ds), squeeze=False)
+    for axis, d in zip(axes[0], ds, strict=True):
+        for index, name in enumerate(names):
+            mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
+            axis.plot([r["V"] for r in mine], [1000 * r[key] for r in mine], label=name, color=COLOURS[index % 8], marker=MARKS[index % 8], ms=5, ls="--" if index >= 8 else "-")  # fmt: skip
+        axis.set(xscale="log", yscale="log", xlabel="V (words)", ylabel=f"ms ({key.replace('_', ' ')})", title=f"d = {d}")
+    axes[0][-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return _svg(figure)

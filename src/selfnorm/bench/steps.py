@@ -1,0 +1,149 @@
+"""Seconds per training step of each criterion against the vocabulary, beside the floors.
+
+    lstm      the recurrent layers' own forward and backward on the same window: the floor of a sampled criterion
+    products  three matrix products of the output layer, plus the lstm: the floor of an exact one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfnorm.batches import Window
+from selfnorm.bench.timing import Work, interleaved, peak_megabytes
+from selfnorm.criteria import MENU, entry, make_criterion
+from selfnorm.memory import keep_freed_memory
+from selfnorm.model import LanguageModel, build
+from selfnorm.names import NAMES
+from selfnorm.recipe import CriterionSettings, Model
+from selfnorm.sgd import step
+
+B, T = 20, 20
+LARGEST = 300_000  # exact criteria are not timed above this many words: a step takes tens of seconds
+
+
+def zipf_counts(V: int) -> np.ndarray:
+    return np.maximum(1, 1e7 / np.arange(1, V + 1)).astype(np.int64)
+
+
+def random_window(V: int, rng: torch.Generator) -> Window:
+    """Word ids with Zipf's law, as in text."""
+    ids = (torch.rand(2, B, T, generator=rng) * np.log(V)).exp().long().clamp(max=V - 1)
+    return Window(ids[0], ids[1])
+
+
+def one_step(model: LanguageModel, settings: CriterionSettings, counts: np.ndarray, rng: torch.Generator) -> Work:
+    """A whole training step as `train` makes it."""
+    criterion = make_criterion(settings, counts, np.arange(1000))
+    parameters = list(model.parameters())
+
+    def work() -> None:
+        window = random_window(len(counts), rng)
+        c, _ = model.contexts(window.inputs, None, rng)
+        loss = criterion(model.output, c, window, rng)
+        total = loss.fit.sum() if loss.penalty is None else loss.fit.sum() + loss.penalty.sum()
+        (total / B).backward()
+        step(parameters, 1e-3, 5.0)
+
+    return work
+
+
+def lstm_floor(model: LanguageModel, rng: torch.Generator) -> Work:
+    """Forward and backward of the recurrent layers alone, on vectors already looked up."""
+    layers = list(model.encoder.layers.parameters())
+    x = torch.rand(T, B, model.encoder.d, generator=rng)
+
+    def work() -> None:
+        y: Tensor = x.requires_grad_()
+        for layer in model.encoder.layers:
+            y, _ = layer(y)
+        y.sum().backward()
+        for p in layers:
+            p.grad = None
+        x.grad = None
+
+    return work
+
+
+def products_floor(model: LanguageModel, rng: torch.Generator) -> Work:
+    """m = c·Wᵀ, dc = G·W, dW = Gᵀ·c: what exact normalization cannot avoid."""
+    weight = model.output.weight.detach()
+    c = torch.rand(B * T, model.output.d, generator=rng)
+
+    def work() -> None:
+        m = c @ weight.t()
+        m @ weight
+        m.t() @ c
+
+    return work
+
+
+class UsualProgram(nn.Module):
+    """What a torch user writes: dense tables, nn.Linear, cross_entropy, clip_grad_norm_, SGD."""
+
+    def __init__(self, V: int, d: int) -> None:
+        super().__init__()
+        self.table, self.lstm, self.out = nn.Embedding(V, d), nn.LSTM(d, d, 2, dropout=0.5), nn.Linear(d, V)
+        self.drop, self.sgd = nn.Dropout(0.5), torch.optim.SGD(self.parameters(), lr=1e-3)
+
+    def step(self, window: Window) -> None:
+        x, _ = self.lstm(self.drop(self.table(window.inputs.t())))
+        m = self.out(self.drop(x)).view(-1, self.out.out_features)
+        loss = F.cross_entropy(m, window.targets.t().reshape(-1), reduction="sum") / B
+        self.sgd.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.parameters(), 5.0)
+        self.sgd.step()
+
+
+def bench_steps(
+    ds: Sequence[int], Vs: Sequence[int], criteria: Sequence[str], rounds: int = 7, threads: int = 2, usual: bool = True
+) -> list[dict[str, Any]]:
+    """One row per criterion, d and V: median seconds per step, the floor's seconds and the ratio."""
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    rows: list[dict[str, Any]] = []
+    for d in ds:
+        for V in Vs:
+            rows += _at(d, V, [name for name in criteria if V <= LARGEST or _free(name)], rounds, usual and V <= LARGEST)
+    return rows
+
+
+def _free(name: str) -> bool:
+    return NAMES[name].normalizes == 0
+
+
+def _at(d: int, V: int, criteria: Sequence[str], rounds: int, usual: bool) -> list[dict[str, Any]]:
+    rng, counts = torch.Generator().manual_seed(0), zipf_counts(V)
+    plain = build(Model(d=d), V, rng)
+    works: dict[str, Work] = {"lstm": lstm_floor(plain, rng)}
+    if any(not _free(name) for name in criteria):
+        works["products"] = products_floor(plain, rng)
+    for name in criteria:
+        line = entry(name)
+        special = line.output != "full" or line.normalizer
+        model = build(Model(d=d), V, rng, line.output, line.normalizer) if special else plain
+        works[name] = one_step(model, CriterionSettings(name=name), counts, rng)
+    if usual:
+        program = UsualProgram(V, d)
+        works["usual torch program"] = lambda: program.step(random_window(V, rng))
+    big = V > 50_000 and len(works) > 3
+    seconds = interleaved(works, 3 if big else rounds, 1 if big else 2)
+    return [_row(name, d, V, seconds) for name in works]
+
+
+def _row(name: str, d: int, V: int, seconds: dict[str, float]) -> dict[str, Any]:
+    exact = name in NAMES and NAMES[name].normalizes == 1 or name == "usual torch program"
+    floor = seconds["lstm"] + (seconds.get("products", 0.0) if exact else 0.0)
+    return {
+        "criterion": name, "d": d, "V": V, "seconds": seconds[name], "floor_seconds": floor,
+        "ratio": seconds[name] / floor, "peak_megabytes": round(peak_megabytes()),
+    }  # fmt: skip
+
+
+ALL = tuple(name for name in MENU if name not in ("classes",))
