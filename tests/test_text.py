@@ -71,7 +71,7 @@ def test_one_file_is_split_without_losing_a_line(tmp_path: Path) -> None:
         (lambda f: (f / "test.txt").write_text(""), "is empty"),
         (lambda f: (f / "train.txt").write_bytes(b"ok\n\xff\xfe bad\n"), "line 2 is not UTF-8"),
         (lambda f: (f / "train.txt").write_text("\n\n \n\n"), "is empty"),
-        (lambda f: (f / "train.txt").write_text("a b\n"), "vocabulary of 2"),
+        (lambda f: (f / "train.txt").write_text("a a\na\n"), "vocabulary of 1"),
         (lambda f: (f / "train.txt").rename(f / "train.xz"), "not a whole .xz file"),
     ],
 )

@@ -45,9 +45,11 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
     corpus = open_corpus(recipe.data)
-    with locked(folder):
+    criterion = make_criterion(recipe.criterion, corpus.vocab.counts, corpus["train"])
+    windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
+    with locked(folder):  # nothing is written before this line: what can be refused has been
         made = create(folder, recipe, corpus.vocab)
-        _Driver(made, corpus).drive()
+        _Driver(made, corpus, criterion, windows).drive()
         follow(made, corpus, then)
     return made
 
@@ -107,12 +109,11 @@ def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None
 class _Driver:
     """Drives the training generator: validates, keeps the best, checkpoints by the clock and at every epoch."""
 
-    def __init__(self, made: Run, corpus: Corpus) -> None:
+    def __init__(self, made: Run, corpus: Corpus, criterion: Criterion, windows: Windows) -> None:
         self.run, self.corpus, self.training = made, corpus, made.recipe.training
+        self.criterion, self.windows = criterion, windows
         self.rng = torch.Generator().manual_seed(self.training.seed)
         self.model: LanguageModel = fresh_model(made.recipe, len(corpus.vocab), self.rng)
-        self.criterion: Criterion = make_criterion(made.recipe.criterion, corpus.vocab.counts, corpus["train"])
-        self.windows = Windows(corpus["train"], self.training.batch, self.training.steps)
         self.place, self.history = load_checkpoint(made, self.model, self.rng)
         self.seconds = float(self.history[-1]["seconds"]) if self.history else 0.0
 

@@ -100,6 +100,8 @@ def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()
     for change in changes:
         section, key, value = _split(change)
         merged[section][key] = value
+    if merged["data"].get("file") and "name" not in merged["data"]:
+        merged["data"]["name"] = Path(str(merged["data"]["file"])).stem
     parts = {name: _section(kind, merged[name], f"{where}: [{name}]") for name, kind in SECTIONS.items()}
     recipe = Recipe(**parts)
     check(recipe)

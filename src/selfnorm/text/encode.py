@@ -64,9 +64,9 @@ def _by_count(words: list[str], train: np.ndarray, min_count: int) -> tuple[Voca
     counts[1] += counts[~keep].sum()  # what is dropped becomes <unk>
     kept = np.flatnonzero(keep)
     kept = kept[np.argsort(-counts[kept], kind="stable")]
-    if len(kept) < 3:
+    if len(kept) < 4:
         raise UserError(
-            f"The training text leaves a vocabulary of {len(kept)} (with {EOS} and {UNK}); at least 3 are needed. "
+            f"The training text leaves a vocabulary of {len(kept) - 2} beside {EOS} and {UNK}; at least 2 words are needed. "
             f"Give more text or lower data.min_count ({min_count})."
         )
     table = np.full(len(words), -1, dtype=np.int32)

@@ -1,0 +1,143 @@
+"""Studies: plans, shared runs, resuming after SIGKILL, and reports with the paper's numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from selfnorm.errors import UserError
+from selfnorm.report.collect import Record, collect
+from selfnorm.report.page import write_report
+from selfnorm.report.tables import paper_tables
+from selfnorm.results import Measurement, parse_signature
+from selfnorm.study.engines import run_here
+from selfnorm.study.plan import read_study, run_name
+from selfnorm.study.progress import progress_of, seconds_left
+
+from .conftest import write_text
+
+STUDY = """
+title = "tiny"
+then = ["valid", "test.shift"]
+[recipe.data]
+name = "tiny"
+file = "{file}"
+[recipe.model]
+d = 8
+[recipe.training]
+epochs = 2
+batch = 4
+steps = 8
+[[grid]]
+"criterion.name" = ["nce", "softmax"]
+"criterion.k" = 5
+"""
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    file = write_text(tmp_path / "text.txt", lines=400)
+    (tmp_path / "study.toml").write_text(STUDY.format(file=file))
+    return tmp_path / "study.toml"
+
+
+def test_runs_shared_between_tables_are_planned_once() -> None:
+    whole = read_study("paper").planned
+    assert len({p.name for p in whole}) == len(whole)
+    # Table 1: 16, Table 2: 24, Table 3: 16; Tables 4 and 5 add none.
+    assert len(whole) == 56
+    shared = next(p for p in whole if p.name.startswith("ptb-nce-d650-"))
+    assert shared.then == ("valid", "test", "test.shift")
+
+
+def test_a_run_name_does_not_depend_on_where_the_text_is() -> None:
+    one, two = read_study("paper/table1"), read_study("paper/table1", ['data.folder="/x"', "training.threads=2"])
+    assert [p.name for p in one.planned] == [p.name for p in two.planned]
+    assert run_name(read_study("paper/table1", ["training.epochs=3"]).planned[0].recipe) != one.planned[0].name
+
+
+def test_seeds_make_runs_of_their_own(study_file: Path) -> None:
+    assert len(read_study(str(study_file), seeds=3).planned) == 6
+
+
+def test_a_wrong_key_in_a_study_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('titel = "x"\n')
+    with pytest.raises(UserError, match="unknown key titel"):
+        read_study(str(tmp_path / "s.toml"))
+
+
+def test_a_study_killed_in_the_middle_finishes_with_the_same_numbers(study_file: Path, tmp_path: Path) -> None:
+    planned = list(read_study(str(study_file)).planned)
+    assert run_here(planned, tmp_path / "whole", 2) == []
+    command = [sys.executable, "-m", "selfnorm", "study", "run", str(study_file), "--to", str(tmp_path / "killed"), "--jobs", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    while not list((tmp_path / "killed").glob("*/history.jsonl")):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    for run in planned:
+        assert progress_of(run, tmp_path / "killed").state == "done"
+        one, two = (json.loads((tmp_path / which / run.name / "valid.json").read_text()) for which in ("whole", "killed"))
+        assert one["perplexity"] == two["perplexity"] and one["sigma_z"] == two["sigma_z"]
+    assert seconds_left(planned, tmp_path / "killed", 1) == 0
+
+
+def test_a_failed_run_is_reported_and_not_retried(study_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    planned = list(read_study(str(study_file), ["training.batch=5000"]).planned)
+    assert len(run_here(planned, tmp_path / "s", 2)) == 2
+    assert "FAILED" in capsys.readouterr().err
+
+
+def made_up(criterion: str, d: int, split: str = "valid", calibration: str = "none", alpha: str = "0", **numbers: float) -> Record:
+    line = f"data:ptb|split:{split}|criterion:{criterion}|alpha:{alpha}|gamma:1|k:100|d:{d}|epochs:20|calibration:{calibration}|seed:1|version:0"
+    values = {"mu_z": 0.0, "sigma_z": 0.1, "perplexity": 100.0, "u_perplexity": 100.0, "correlation": -0.3, **numbers}
+    return Record("run", Measurement(line, words=10, seconds=1, seed=1, **values), parse_signature(line))
+
+
+def test_a_cell_shows_paper_ours_and_difference_and_a_missing_one_its_command() -> None:
+    tables = paper_tables([made_up("nce", 100, perplexity=153.9, sigma_z=0.18)])
+    rows = {tuple(row[:3]): row for row in tables[0].rows}
+    assert rows["ptb", "NCE-LM", "100"][6] == "150.9 / 153.9 / +2.0 %"
+    assert rows["ptb", "NCE-LM", "100"][5] == "0.170 / 0.180 / +0.010"
+    assert "selfnorm study run paper/table1" in rows["ptb", "SM-LM", "650"][4]
+
+
+def test_the_papers_numbers_were_typed_right_where_they_check_each_other() -> None:
+    """Table 4's u-perp is perp·exp(+mu_z) in print, in all eight cells: the slip the footnote speaks of."""
+    import math
+    import tomllib
+
+    from selfnorm.report.tables import EXPECTED
+
+    table = tomllib.loads(EXPECTED.read_text())["table"]
+    assert [len(t["cell"]) for t in table] == [16, 24, 16, 8, 16]
+    for cell in table[3]["cell"]:
+        assert cell["u_perplexity"] == pytest.approx(cell["perplexity"] * math.exp(cell["mu_z"]), rel=2e-3)
+
+
+def test_text_from_outside_is_escaped_in_the_page(tmp_path: Path) -> None:
+    record = made_up("nce", 100)
+    bad = Measurement(**{**record.measured.__dict__, "command": "<script>alert(1)</script>"})
+    bad.write(tmp_path / "run" / "valid.json")
+    histogram = {"counts": [1, 2, 1], "low": -1.0, "high": 1.0}
+    Measurement(**{**bad.__dict__, "histogram": histogram, "entropy_histogram": {"counts": [[1, 2], [3, 4]], "entropy": [0, 1], "log_z": [-1, 1]}}).write(tmp_path / "run" / "valid.json")
+    write_report(tmp_path, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", "")
+
+
+def test_a_report_is_a_function_of_its_json(tmp_path: Path) -> None:
+    made_up("nce", 100).measured.write(tmp_path / "a" / "valid.json")
+    write_report(tmp_path, tmp_path / "1.csv")
+    write_report(tmp_path, tmp_path / "2.csv")
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
+    assert len(collect(tmp_path).records) == 1
