@@ -1,4 +1,4 @@
-"""Open a run together with the text it was trained on."""
+"""Open a run for use: with the text it was trained on, or as a scorer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from selfnorm.errors import UserError
-from selfnorm.runs import Run, open_run
+from selfnorm.files import read_json
+from selfnorm.names import lookup
+from selfnorm.runs import Run, load_model, open_run
+from selfnorm.score import Scorer
 from selfnorm.text import Corpus, open_corpus
 
 
@@ -21,3 +24,36 @@ def open_with_text(folder: Path, from_: str = "") -> tuple[Run, Corpus]:
             "Was the text changed? Name the original with --from."
         )
     return run, corpus
+
+
+def open_scorer(folder: Path, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0) -> Scorer:
+    """A Scorer for a run. Without log Z only where that is right: a model that cannot self-normalize is refused."""
+    run = open_run(folder)
+    kind = run.calibration if calibration is None else calibration
+    if not normalized:
+        refuse_unsafe(run, kind)
+    return Scorer(load_model(run, calibration=kind), run.vocab, normalized, unk_penalty)
+
+
+def refuse_unsafe(run: Run, kind: str) -> None:
+    """Scoring without log Z needs a criterion that pins Z, or a calibration that makes up for it."""
+    name = run.recipe.criterion.name
+    pins = lookup(name).pins
+    if pins == "no" and kind not in ("affine", "mlp"):
+        raise UserError(
+            f"{run.folder} was trained with {name}, which does not pin log Z: its scores without log Z are off by an arbitrary "
+            f"amount per context. Calibrate it first (selfnorm calibrate {run.folder} --with mlp), score with --normalized, "
+            "or train with a criterion that self-normalizes, such as nce."
+        )
+    if pins == "constant" and kind == "none":
+        raise UserError(
+            f"{run.folder} was trained with {name}, whose log Z settles at an unknown constant. Take it out first with: "
+            f"selfnorm calibrate {run.folder} --with shift; or score with --normalized."
+        )
+
+
+def remaining_sigma(run: Run) -> float | None:
+    """sigma_z left on the validation text after the calibration in use, if that is known."""
+    path = run.file("calibration.json")
+    facts = read_json(path).get(run.calibration) if path.exists() else None
+    return None if facts is None else float(facts["valid_after"]["sigma_z"])

@@ -8,7 +8,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
-from selfnorm.cli import benching, studies, training
+from selfnorm.cli import benching, studies, training, using
 from selfnorm.errors import Diverged, UserError
 
 app = App(
@@ -18,6 +18,7 @@ app = App(
     help_format="plaintext",
 )
 training.register(app)
+using.register(app)
 studies.register(app)
 benching.register(app)
 

@@ -15,7 +15,7 @@ from selfnorm.errors import UserError
 from selfnorm.files import cache_folder, read_json, write_json
 from selfnorm.recipe import Data
 from selfnorm.terminal import progress
-from selfnorm.text.encode import encode
+from selfnorm.text.encode import encode, shuffle_and_hold_out
 from selfnorm.text.sources import SPLITS, Source, find_source
 from selfnorm.text.vocab import Vocab, read_vocab
 
@@ -66,6 +66,8 @@ def _prepare(folder: Path, data: Data, source: Source) -> None:
     min_count = data.min_count or source.min_count
     with progress(f"encode {data.name}", None, "lines") as advance:
         vocab, splits = encode(source.splits, min_count, source.tokens, advance)
+        if source.held_out:
+            splits = shuffle_and_hold_out(splits["train"], vocab.eos, source.held_out)
     _check(data.name, source, vocab, splits)
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))

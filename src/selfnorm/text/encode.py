@@ -73,3 +73,23 @@ def _by_count(words: list[str], train: np.ndarray, min_count: int) -> tuple[Voca
     table[kept] = np.arange(len(kept), dtype=np.int32)
     table[table < 0] = table[1]
     return Vocab([words[i] for i in kept], counts[kept].tolist()), table
+
+
+def shuffle_and_hold_out(ids: np.ndarray, eos: int, held_out: int, seed: int = 1) -> dict[str, np.ndarray]:
+    """Sentences in random order; the last ones are for testing and, before them, for validation."""
+    ends = np.flatnonzero(ids == eos) + 1
+    starts = np.concatenate([[0], ends[:-1]])
+    order = np.random.default_rng(seed).permutation(len(ends))
+    held_out = min(held_out, len(ends) // 10)
+    cuts = {"train": order[: -2 * held_out], "valid": order[-2 * held_out : -held_out], "test": order[-held_out:]}
+    return {split: _joined(ids, starts[chosen], (ends - starts)[chosen]) for split, chosen in cuts.items()}
+
+
+def _joined(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return ids[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
+
+
+def tokenizer_of(data_name: str) -> Callable[[str], list[str]]:
+    """How running text must be cut for a model trained on a text: as that text was."""
+    return words_of if data_name in ("sotu", "mscc") else str.split

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from selfnorm.errors import UserError
 from selfnorm.recipe import Data
-from selfnorm.text import downloads, sotu, synthetic
+from selfnorm.text import downloads, mscc, sotu, synthetic
 from selfnorm.text.encode import Lines
 
 SPLITS = ("train", "valid", "test")
@@ -27,6 +27,7 @@ class Source:
     min_count: int = 1
     tokens: str = "space"
     expected: dict[str, int] = field(default_factory=dict)  # tokens per split with <eos>, and V
+    held_out: int = 0  # sentences for valid and for test, taken after shuffling; 0 keeps the splits as they are
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,14 @@ def find_source(data: Data) -> Source:
         return Source(*sotu.source(), min_count=3, tokens="words")
     if data.name == "synthetic":
         return Source(*synthetic.source())
+    if data.name == "mscc":
+        return Source(*mscc.source(data_folder(data.folder)), min_count=10, tokens="words", held_out=5_000)
     if data.name in KNOWN:
         return _known(data.name, KNOWN[data.name], data.folder)
     if data.folder:
         return _folder(Path(data.folder))
     raise UserError(
-        f'data.name = "{data.name}" is not a built-in text (sotu, synthetic, {", ".join(KNOWN)}). For your own, give data.file '
+        f'data.name = "{data.name}" is not a built-in text (sotu, synthetic, mscc, {", ".join(KNOWN)}). For your own, give data.file '
         "(one text file) or data.folder (with train, valid and test files)."
     )
 

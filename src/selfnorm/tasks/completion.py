@@ -1,0 +1,129 @@
+"""Sentence completion: choose the word that maximizes the summed scores of the sentence (section 6 of the paper)."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from selfnorm.errors import UserError, missing_extra
+from selfnorm.files import read_text
+from selfnorm.score import Scorer
+from selfnorm.tasks.trie import score_together
+from selfnorm.tasks.verdict import wilson
+
+GAP = "_____"
+AT_ONCE = 1000  # questions in one trie
+
+
+@dataclass(frozen=True)
+class Question:
+    name: str
+    text: str  # with one gap
+    choices: tuple[str, ...]
+    answer: int | None = None
+
+    def sentences(self) -> list[str]:
+        return [self.text.replace(GAP, choice) for choice in self.choices]
+
+
+def read_questions(path: Path, answers: Path | None = None) -> list[Question]:
+    """id,question,a),b),…: one gap each, two or more choices; the key, if given, is id,answer in the same order."""
+    rows = _csv(path)
+    head, found = rows[0], []
+    if len(head) < 4 or head[0].lower() != "id" or head[1].lower() != "question":
+        raise UserError(f"{path} line 1: expected id,question and at least two columns of choices, found {','.join(head)[:80]!r}.")
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(head) or any(not choice.strip() for choice in row[2:]):
+            raise UserError(f"{path} line {number}: expected {len(head) - 2} choices, found {sum(bool(c.strip()) for c in row[2:])}.")
+        if row[1].count(GAP) != 1:
+            raise UserError(f"{path} line {number}: expected one gap {GAP}, found {row[1].count(GAP)}.")
+        found.append(Question(row[0], row[1], tuple(choice.strip() for choice in row[2:])))
+    if not found:
+        raise UserError(f"{path} holds no question.")
+    return found if answers is None else _with_answers(found, answers)
+
+
+def _with_answers(questions: list[Question], path: Path) -> list[Question]:
+    rows, answered = _csv(path)[1:], []
+    if len(rows) != len(questions):
+        raise UserError(f"{path} has {len(rows)} answers for {len(questions)} questions.")
+    for number, (question, row) in enumerate(zip(questions, rows, strict=True), 2):
+        if len(row) < 2 or row[0] != question.name:
+            raise UserError(f"{path} line {number}: expected the answer to question {question.name}, found {','.join(row)[:60]!r}.")
+        place = "abcdefghijklmnopqrstuvwxyz".find(row[1].strip().lower().rstrip(")") or "?")
+        if len(row[1].strip().rstrip(")")) != 1 or not 0 <= place < len(question.choices):
+            raise UserError(f"{path} line {number}: the answer {row[1]!r} is not among the {len(question.choices)} choices.")
+        answered.append(Question(question.name, question.text, question.choices, place))
+    return answered
+
+
+def _csv(path: Path) -> list[list[str]]:
+    rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    if not rows:
+        raise UserError(f"{path} is empty. A CSV file with a head line was expected.")
+    return rows
+
+
+@dataclass(frozen=True)
+class Answered:
+    """For each question the choice with log Z, without it, and what the answer sentences' words gave."""
+
+    normalized: list[int]
+    unnormalized: list[int]
+    answer_nll: np.ndarray
+    answer_log_z: np.ndarray
+
+
+def answer(scorer: Scorer, questions: Sequence[Question], cut: Callable[[str], list[str]], advance: Callable[[float], None] = lambda n: None) -> Answered:
+    """Both ways at once; the part left of the gap is shared by the candidates and runs once."""
+    normalized, unnormalized, nll, log_z = [], [], [], []
+    for at in range(0, len(questions), AT_ONCE):
+        chunk = questions[at : at + AT_ONCE]
+        ids = [scorer.vocab.ids(cut(sentence)) for question in chunk for sentence in question.sentences()]
+        scored = iter(score_together(scorer, ids, log_z=True))
+        for question in chunk:
+            mine = [next(scored) for _ in question.choices]
+            zs = [s.log_z if s.log_z is not None else np.zeros(0) for s in mine]
+            unnormalized.append(int(np.argmax([s.m.sum() for s in mine])))
+            normalized.append(int(np.argmax([s.m.sum() - z.sum() for s, z in zip(mine, zs, strict=True)])))
+            if question.answer is not None:
+                nll.append(zs[question.answer] - mine[question.answer].m)
+                log_z.append(zs[question.answer])
+        advance(len(chunk))
+    empty = [np.zeros(0)]
+    return Answered(normalized, unnormalized, np.concatenate(nll or empty), np.concatenate(log_z or empty))
+
+
+def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
+    """acc_n, delta_acc, perplexity and sigma_z over the answer sentences, McNemar's exact test, and where the two differ."""
+    try:
+        from scipy.stats import binomtest
+    except ImportError:
+        raise missing_extra("scipy", "report", "McNemar's test") from None
+    right_n = [q.answer == a for q, a in zip(questions, found.normalized, strict=True)]
+    right_u = [q.answer == a for q, a in zip(questions, found.unnormalized, strict=True)]
+    gained = sum(u and not n for n, u in zip(right_n, right_u, strict=True))
+    lost = sum(n and not u for n, u in zip(right_n, right_u, strict=True))
+    count = len(questions)
+    return {
+        "questions": count,
+        "acc_n": 100 * sum(right_n) / count,
+        "acc_n_interval": [100 * x for x in wilson(sum(right_n), count)],
+        "acc_u": 100 * sum(right_u) / count,
+        "delta_acc": 100 * (sum(right_u) - sum(right_n)) / count,
+        "mcnemar_p": float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0,
+        "perplexity": math.exp(float(found.answer_nll.mean())),
+        "mu_z": float(found.answer_log_z.mean()),
+        "sigma_z": float(found.answer_log_z.std()),
+        "disagree": [
+            {"id": q.name, "normalized": q.choices[n], "unnormalized": q.choices[u], "answer": q.choices[q.answer or 0]}
+            for q, n, u in zip(questions, found.normalized, found.unnormalized, strict=True)
+            if n != u
+        ],
+    }

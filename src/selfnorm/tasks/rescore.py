@@ -1,0 +1,140 @@
+"""Rescore n-best lists: score + lm_weight · LM + word_penalty · words (+ old_weight · old LM), and tune the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from selfnorm.errors import UserError, missing_extra
+from selfnorm.score import Scorer
+from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.trie import score_together
+
+Array = NDArray[np.float64]
+AT_ONCE = 4000  # hypotheses in one trie
+
+
+@dataclass(frozen=True)
+class Weights:
+    lm: float = 1.0
+    word: float = 0.0
+    old_lm: float = 0.0
+
+    def total(self, table: Array) -> Array:
+        """Combined score of each hypothesis from rows (score, old LM, words, new LM)."""
+        return table[:, 0] + self.old_lm * table[:, 1] + self.word * table[:, 2] + self.lm * table[:, 3]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Per list: rows (score, old LM, words, new LM), and the summed log Z of each hypothesis if it was asked for."""
+
+    rows: Array
+    log_z: Array | None = None
+
+
+def tables(scorer: Scorer, lists: Sequence[NBest], log_z: bool = False, advance: Callable[[float], None] = lambda n: None) -> list[Table]:
+    """Score every hypothesis, many lists in one trie. The new LM column is Σ m, less Σ log Z if the scorer normalizes."""
+    found: list[Table] = []
+    for chunk in _chunks(lists):
+        ids = [scorer.vocab.ids(h.words) for nbest in chunk for h in nbest.hypotheses]
+        scored = iter(score_together(scorer, ids, log_z=log_z or scorer.normalized))
+        for nbest in chunk:
+            mine = [next(scored) for _ in nbest.hypotheses]
+            z = np.array([0.0 if s.log_z is None else s.log_z.sum() for s in mine])
+            m = np.array([s.m.sum() for s in mine])
+            rows = [[h.score, h.old_lm, len(h.words)] for h in nbest.hypotheses]
+            lm = m - z if scorer.normalized else m
+            found.append(Table(np.column_stack([np.asarray(rows, dtype=float).reshape(-1, 3), lm]), z))
+        advance(len(chunk))
+    return found
+
+
+def _chunks(lists: Sequence[NBest]) -> Iterator[list[NBest]]:
+    chunk: list[NBest] = []
+    for nbest in lists:
+        chunk.append(nbest)
+        if sum(len(n.hypotheses) for n in chunk) >= AT_ONCE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def choose(found: Sequence[Table], weights: Weights) -> list[int]:
+    """The best hypothesis of each list; -1 where a list is empty."""
+    return [int(weights.total(table.rows).argmax()) if len(table.rows) else -1 for table in found]
+
+
+# Word error rate and tuning
+
+
+def errors(lists: Sequence[NBest], references: dict[str, str]) -> tuple[list[NDArray[np.int64]], int]:
+    """Word errors of every hypothesis against its reference (by jiwer), and the reference words in all."""
+    try:
+        import jiwer
+    except ImportError:
+        raise missing_extra("jiwer", "rescore", "Word error rates") from None
+    counts, words = [], 0
+    for nbest in lists:
+        reference = references.get(nbest.name)
+        if reference is None:
+            raise UserError(f"There is no reference for list {nbest.name}. References are lines: name words.")
+        words += len(reference.split())
+        counts.append(np.array([_errors(jiwer, reference, " ".join(h.words)) for h in nbest.hypotheses], dtype=np.int64))
+    return counts, words
+
+
+def _errors(jiwer: object, reference: str, hypothesis: str) -> int:
+    if not reference or not hypothesis:
+        return max(len(reference.split()), len(hypothesis.split()))
+    found = jiwer.process_words(reference, hypothesis)  # type: ignore[attr-defined]
+    return int(found.substitutions + found.deletions + found.insertions)
+
+
+def error_rate(found: Sequence[Table], counts: Sequence[NDArray[np.int64]], words: int, weights: Weights) -> float:
+    picked = choose(found, weights)
+    return sum(int(c[i]) for c, i in zip(counts, picked, strict=True) if i >= 0) / max(1, words)
+
+
+def tune(loss: Callable[[Weights], float], old_lm: bool = False) -> Weights:
+    """Search the weights that minimize `loss` on a development set: a coarse grid, then finer ones around the best."""
+    best = Weights(0.0, 0.0, 0.0)
+    lm, word, old = np.array([0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20]), np.arange(-20, 21, 4.0), np.array([0.0, 0.5, 1.0])
+    for _ in range(4):
+        points = [Weights(float(a), float(b), float(c)) for a in lm for b in word for c in (old if old_lm else [0.0])]
+        best = min([best, *points], key=lambda w: (loss(w), abs(w.word), w.lm))
+        step = (word[1] - word[0]) / 3
+        lm = best.lm * np.array([0.5, 0.7, 0.85, 1, 1.15, 1.4, 2]) if best.lm else np.array([0.0, 0.01, 0.03])
+        word, old = best.word + step * np.arange(-3, 4), best.old_lm + np.array([-0.2, 0, 0.2])
+    return best
+
+
+def bleu(lists: Sequence[NBest], picked: Sequence[int], references: dict[str, str]) -> float:
+    """Corpus BLEU (by sacrebleu) of the picked hypotheses."""
+    try:
+        import sacrebleu
+    except ImportError:
+        raise missing_extra("sacrebleu", "rescore", "BLEU") from None
+    texts = [" ".join(n.hypotheses[i].words) if i >= 0 else "" for n, i in zip(lists, picked, strict=True)]
+    return float(sacrebleu.corpus_bleu(texts, [[references[n.name] for n in lists]], tokenize="none").score)
+
+
+def quality(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, references: dict[str, str], metric: str) -> float:
+    """Word error rate (smaller is better) or BLEU (larger is better) of what these weights choose."""
+    if metric == "bleu":
+        return bleu(lists, choose(found, weights), references)
+    return error_rate(found, *errors(lists, references), weights)
+
+
+def tuned(lists: Sequence[NBest], found: Sequence[Table], references: dict[str, str], metric: str, old_lm: bool) -> tuple[Weights, float]:
+    """The weights that do best on these lists, and how well they do."""
+    if metric == "bleu":
+        best = tune(lambda w: -bleu(lists, choose(found, w), references), old_lm)
+        return best, bleu(lists, choose(found, best), references)
+    counts, words = errors(lists, references)
+    best = tune(lambda w: error_rate(found, counts, words, w), old_lm)
+    return best, error_rate(found, counts, words, best)

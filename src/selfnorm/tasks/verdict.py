@@ -1,0 +1,91 @@
+"""Is it safe to skip log Z on these lists? Exact against unnormalized, with a sentence at the end.
+
+For ranking, a constant does nothing: what flips ranks is the spread of Σ log Z between the hypotheses of one list,
+set against the gap between the best and the second.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from selfnorm.score import Scorer
+from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """flip_rate: share of lists whose 1-best changes when log Z is skipped, with a 95 % Wilson interval."""
+
+    lists: int
+    flips: int
+    flip_rate: float
+    flip_interval: tuple[float, float]
+    spread: float  # median over lists of the standard deviation of Σ log Z within the list, times the LM weight
+    gap: float  # median gap between the best and second best exact total
+    wer_exact: float | None
+    wer_unnormalized: float | None
+    seconds_exact: float
+    seconds_unnormalized: float
+    safe: bool
+    sentence: str
+
+    def table(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """The 95 % interval of a proportion; sensible at 0 and at n."""
+    p, denominator = hits / n, 1 + z * z / n
+    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, (centre - half) / denominator), min(1.0, (centre + half) / denominator)
+
+
+def judge(scorer: Scorer, lists: Sequence[NBest], weights: Weights, references: dict[str, str] | None = None, allowed: float = 0.02) -> Verdict:
+    """Score the lists both ways and say whether the 1-best may be trusted without log Z."""
+    plain = Scorer(scorer.model, scorer.vocab, False, scorer.unk_penalty)
+    start = time.perf_counter()
+    tables(plain, lists)
+    seconds_unnormalized = time.perf_counter() - start
+    start = time.perf_counter()
+    both = tables(plain, lists, log_z=True)
+    seconds_exact = time.perf_counter() - start
+    exact = [Table(np.column_stack([t.rows[:, :3], t.rows[:, 3] - (0 if t.log_z is None else t.log_z)]), t.log_z) for t in both]
+    one, two = choose(exact, weights), choose(both, weights)
+    real = [i for i, t in enumerate(both) if len(t.rows) > 1]
+    flips = sum(one[i] != two[i] for i in real)
+    low, high = wilson(flips, max(1, len(real)))
+    spread = float(np.median([weights.lm * np.std(both[i].log_z) for i in real])) if real else 0.0
+    gap = float(np.median([_gap(weights.total(exact[i].rows)) for i in real])) if real else 0.0
+    wer: tuple[float | None, float | None] = (None, None)
+    if references is not None:
+        counts, words = errors(lists, references)
+        wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
+    safe = high <= allowed or (wer[0] is not None and wer[1] is not None and flips > 0 and wer[1] <= wer[0] + 0.001 and high <= 5 * allowed)
+    return Verdict(
+        len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe,
+        _sentence(safe, flips, len(real), high, allowed, spread, gap),
+    )  # fmt: skip
+
+
+def _gap(totals: np.ndarray) -> float:
+    best = np.sort(totals)[::-1]
+    return float(best[0] - best[1])
+
+
+def _sentence(safe: bool, flips: int, n: int, high: float, allowed: float, spread: float, gap: float) -> str:
+    seen = f"{flips} of {n} lists change their 1-best without log Z (at most {high:.1%} with 95 % confidence)"
+    if safe:
+        return f"Safe: {seen}; log Z moves totals by {spread:.3f} where the best leads by {gap:.3f}."
+    if flips <= allowed * n:
+        need = math.ceil(3.7 / allowed)
+        return f"Not shown to be safe: {seen}, above the allowed {allowed:.0%}. Judge on more lists (about {max(need, 2 * n)}) to know."
+    return (
+        f"Not safe: {seen}; log Z moves totals by {spread:.3f} where the best leads by {gap:.3f}. Calibrate with mlp "
+        "(selfnorm calibrate RUN --with mlp), train with a penalty (nce_r, nce_s or devlin), or score with --normalized."
+    )

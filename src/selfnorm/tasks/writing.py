@@ -1,0 +1,41 @@
+"""Rescored lists as lines of text: 1-best, n-best or scores, in the format they came in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.rescore import Table, Weights
+
+
+def written(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, what: str, form: str) -> Iterator[str]:
+    """1best: name and words. scores: name, place, the model's score. nbest: the format's own lines, best first."""
+    for nbest, table in zip(lists, found, strict=True):
+        totals = weights.total(table.rows)
+        order = np.argsort(-totals, kind="stable")
+        if what == "1best":
+            words = nbest.hypotheses[order[0]].words if len(order) else ()
+            yield " ".join([nbest.name, *words])
+        elif what == "scores":
+            yield from (f"{nbest.name} {place} {row[3]:.4f}" for place, row in enumerate(table.rows))
+        elif form == "jsonl":
+            hyps = [{"text": " ".join(nbest.hypotheses[i].words), "score": float(totals[i]), "lm": float(table.rows[i, 3])} for i in order]
+            yield json.dumps({"id": nbest.name, "hyps": hyps}, ensure_ascii=False)
+        else:
+            yield from (_line(nbest, int(i), float(totals[i]), float(table.rows[i, 3]), form) for i in order)
+
+
+def _line(nbest: NBest, place: int, total: float, lm: float, form: str) -> str:
+    hypothesis = nbest.hypotheses[place]
+    words = " ".join(hypothesis.words)
+    if form == "moses":
+        return f"{nbest.name} ||| {words} ||| {hypothesis.raw[2]} selfnorm= {lm:.4f} ||| {total:.4f}"
+    if form == "nemo":
+        return f"{words}\t{total:.4f}"
+    if form == "srilm":
+        log10 = float(np.log(10))
+        return f"{hypothesis.score / log10:.4f} {lm / log10:.4f} {len(hypothesis.words)} {words}"
+    return f"{hypothesis.raw} {words} {total:.4f}"

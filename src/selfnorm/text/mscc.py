@@ -1,0 +1,68 @@
+"""The training novels of the Microsoft Sentence Completion Challenge, as shuffled sentences.
+
+Each file is a Project Gutenberg etext: header and closing notice are cut off, hard-wrapped lines are joined into
+paragraphs, paragraphs are cut into sentences. The archive is read as a stream; nothing is unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from selfnorm.errors import UserError
+from selfnorm.text.encode import Lines, sentences_of
+
+NAMES = ("Holmes_Training_Data.tar.xz", "Holmes_Training_Data.tar.gz", "Holmes_Training_Data.tar", "Holmes_Training_Data")
+ENDING = re.compile(r"^.*\bEnd of (?:the |this )?Project Gutenberg.*$", re.IGNORECASE | re.MULTILINE)
+GAP = re.compile(r"\n[ \t]*\n")
+
+
+def source(folder: Path | None) -> tuple[dict[str, Lines], str]:
+    """Sentences of all novels in the archive's order, and a fingerprint."""
+    if folder is None:
+        raise UserError("mscc needs the folder that holds Holmes_Training_Data.tar.xz: give it with --from or SELFNORM_DATA.")
+    places = [base / name for base in (folder, folder / "mscc") for name in NAMES]
+    found = next((path for path in places if path.exists()), None)
+    if found is None:
+        raise UserError(f"{NAMES[0]} (or the unpacked folder) is not in {folder} nor in {folder / 'mscc'}.")
+    stamp = f"{found.name}-{found.stat().st_size}" if found.is_dir() else _digest(found)
+    return {"train": lambda: _sentences(found)}, f"mscc-{stamp}"
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()[:24]
+
+
+def _sentences(path: Path) -> Iterator[str]:
+    for text in _texts(path):
+        for paragraph in GAP.split(body(text)):
+            yield from sentences_of(" ".join(paragraph.split()))
+
+
+def _texts(path: Path) -> Iterator[str]:
+    if path.is_dir():
+        for file in sorted(path.rglob("*.TXT")):
+            yield file.read_bytes().decode("latin-1")
+        return
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                handle = archive.extractfile(member) if member.isfile() and member.name.upper().endswith(".TXT") else None
+                if handle is not None:
+                    yield handle.read().decode("latin-1")
+    except tarfile.TarError as error:
+        raise UserError(f"{path} is not a whole archive ({error}). Copy it again.") from None
+
+
+def body(text: str) -> str:
+    """The novel itself: after the last line with *END and SMALL PRINT, before the first closing notice after it."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = 0
+    for line in re.finditer(r"^.*\*END.*SMALL PRINT.*$|^.*SMALL PRINT.*\*END.*$", text, re.MULTILINE):
+        start = line.end()
+    ending = ENDING.search(text, max(start, len(text) // 2))
+    return text[start : ending.start() if ending else len(text)]
