@@ -39,10 +39,10 @@ def test_large_scores_do_not_overflow() -> None:
     assert torch.isfinite(made.log_z(torch.zeros(2, 1))).all()
 
 
-def test_slices_cover_every_row_once_and_fit_the_budget() -> None:
-    parts = one_pass.slices(1000, 10_000, 4, 1 << 20)
-    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(1000))
-    assert all((part.stop - part.start) * 10_000 * 4 <= 1 << 20 for part in parts)
+def test_blocks_cover_every_word_once_and_fit_the_slice() -> None:
+    parts = list(one_pass.blocks(1000, 50_000))
+    assert [i for part in parts for i in range(part.start, part.stop)] == list(range(50_000))
+    assert all((part.stop - part.start) * 1000 * 4 <= one_pass.SLICE for part in parts)
 
 
 def test_m_of_k_words_is_the_slow_sum_for_every_way_of_sharing() -> None:

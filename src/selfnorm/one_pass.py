@@ -5,24 +5,31 @@ with E = exp(m - max), and the backward pass never touches E except inside the t
 
     d log Z / dc = diag(s) (E·W),    d log Z / dW = Eᵀ·(diag(s) c),    s = upstream gradient / Σ E
 
-so scaling happens on the small (N, d) side. If E does not fit the budget it is made again, slice by slice.
+so scaling happens on the small (N, d) side. If E does not fit the budget, or no gradient is wanted, the scores are
+made in blocks of words instead: each row of W is read once a pass, and only N times a block of scores is held.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
-SLICE = 1 << 26  # bytes of scores held at a time when they are not kept
+SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
 
 
-def slices(N: int, V: int, size: int, budget: int) -> list[slice]:
-    """Row ranges whose (rows, V) scores of `size` bytes each fit the budget; at least one row each."""
-    rows = max(1, min(N, budget // max(1, V * size)))
-    return [slice(start, min(start + rows, N)) for start in range(0, N, rows)]
+def blocks(N: int, V: int) -> Iterator[slice]:
+    """Ranges of words whose (N, words) float32 scores fit SLICE; at least one word each."""
+    size = max(1, min(V, SLICE // max(1, 4 * N)))
+    return (slice(start, min(start + size, V)) for start in range(0, V, size))
+
+
+def rows(N: int, most: int = 4096) -> Iterator[slice]:
+    """Ranges of at most so many contexts."""
+    return (slice(start, min(start + most, N)) for start in range(0, N, most))
 
 
 def scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -37,44 +44,74 @@ def exponentials(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return E, total, total.log() + top.squeeze(1)
 
 
+def log_z_in_blocks(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Exact log Z (N,) holding one block of scores at a time."""
+    found = []
+    for some in rows(len(c)):
+        parts = [exponentials(scores(c[some], weight[b], bias[b]))[2] for b in blocks(len(c[some]), len(weight))]
+        found.append(torch.stack(parts, dim=1).logsumexp(1))
+    return torch.cat(found) if found else c.new_zeros(0)
+
+
 class TargetAndLogZ(torch.autograd.Function):
     """(c (N, d), weight (V, d), bias (V, 1), w (N,)) -> m(w,c) (N,), log Z (N,)."""
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        N, V = len(c), len(weight)
-        keep = any(ctx.needs_input_grad) and N * V * c.element_size() <= BUDGET
-        m_w, log_z = c.new_empty(N), c.new_empty(N)
-        ctx.parts, ctx.kept = slices(N, V, c.element_size(), BUDGET if keep else SLICE), []
-        for part in ctx.parts:
-            m = scores(c[part], weight, bias)
-            m_w[part] = m.gather(1, w[part].unsqueeze(1)).squeeze(1)
-            E, total, log_z[part] = exponentials(m)
-            if keep:
-                ctx.kept.append((E, total))
-        ctx.save_for_backward(c, weight, bias, w)
+        ctx.kept = None
+        if any(ctx.needs_input_grad) and len(c) * len(weight) * c.element_size() <= BUDGET:
+            m = scores(c, weight, bias)
+            m_w = m.gather(1, w.unsqueeze(1)).squeeze(1)
+            E, total, log_z = exponentials(m)
+            ctx.kept = E, total
+        else:
+            m_w = (weight[w] * c).sum(1) + bias[w].squeeze(1)
+            log_z = log_z_in_blocks(c, weight, bias)
+        ctx.save_for_backward(c, weight, bias, w, log_z)
         return m_w, log_z
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        c, weight, bias, w = ctx.saved_tensors
+        c, weight, bias, w, log_z = ctx.saved_tensors
         g_m, g_z = gradients
-        d_c, d_weight, d_bias = torch.empty_like(c), torch.zeros_like(weight), torch.zeros_like(bias)
-        for index, part in enumerate(ctx.parts):
-            E, total = ctx.kept[index] if ctx.kept else exponentials(scores(c[part], weight, bias))[:2]
-            s = (g_z[part] / total).unsqueeze(1)
-            torch.mm(E, weight, out=d_c[part])
-            d_c[part] *= s
-            d_weight.addmm_(E.t(), c[part] * s)
-            d_bias.addmm_(E.t(), s)
-        ctx.kept = []
+        if ctx.kept is not None:
+            E, total = ctx.kept
+            ctx.kept = None
+            s = (g_z / total).unsqueeze(1)
+            d_c, d_weight, d_bias = (E @ weight).mul_(s), E.t() @ (c * s), E.t() @ s
+        else:
+            d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, g_z.unsqueeze(1))
         d_c.addcmul_(weight[w], g_m.unsqueeze(1))
         d_weight.index_add_(0, w, c * g_m.unsqueeze(1))
         d_bias.index_add_(0, w, g_m.unsqueeze(1))
         return d_c, d_weight, d_bias, None
 
 
+def _backward_in_blocks(c: Tensor, weight: Tensor, bias: Tensor, log_z: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same products with the probabilities made again, block by block."""
+    d_c, d_weight, d_bias = torch.zeros_like(c), torch.empty_like(weight), torch.empty_like(bias)
+    scaled = c * s
+    for b in blocks(len(c), len(weight)):
+        P = scores(c, weight[b], bias[b]).sub_(log_z.unsqueeze(1)).exp_()
+        d_c.addmm_(P, weight[b])
+        torch.mm(P.t(), scaled, out=d_weight[b])
+        torch.mm(P.t(), s, out=d_bias[b])
+    return d_c.mul_(s), d_weight, d_bias
+
+
 def target_and_log_z(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """The function above with its types; see the module's text."""
     m_w, log_z = TargetAndLogZ.apply(c, weight, bias, w)  # type: ignore[no-untyped-call]
     return m_w, log_z
+
+
+def log_z_and_mean_score(c: Tensor, weight: Tensor, bias: Tensor, bend: Any) -> tuple[Tensor, Tensor]:
+    """log Z (N,) and Σ p·m (N,) under p = softmax(m), block by block; `bend` is applied to the scores."""
+    parts = []
+    for b in blocks(len(c), len(weight)):
+        m = bend(scores(c, weight[b], bias[b]))
+        log_z = m.logsumexp(1)
+        parts.append((log_z, torch.einsum("nv,nv->n", (m - log_z.unsqueeze(1)).exp_(), m)))
+    log_zs, means = (torch.stack(column, dim=1) for column in zip(*parts, strict=True))
+    log_z = log_zs.logsumexp(1)
+    return log_z, ((log_zs - log_z.unsqueeze(1)).exp() * means).sum(1)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfnorm.normalizers import Affine
-from selfnorm.one_pass import SLICE, scores, slices, target_and_log_z
+from selfnorm.one_pass import blocks, log_z_and_mean_score, rows, scores, target_and_log_z
 
 
 def squash(x: Tensor) -> Tensor:
@@ -70,11 +70,11 @@ class Output(nn.Module):
         return m.view(w.shape) - g, log_z.view(w.shape) - g
 
     def log_z(self, c: Tensor) -> Tensor:
-        """Exact log Z (...,), in slices, never holding all of (N, V) unless a gradient needs it and it fits."""
+        """Exact log Z (...,), in blocks of words, never holding all of (N, V) unless a gradient needs it and it fits."""
         flat = c.reshape(-1, self.d)
         if self.link:
-            parts = [self._bent(flat[part]).logsumexp(1) for part in slices(len(flat), self.V, 4, SLICE)]
-            log_z = torch.cat(parts)
+            pieces = [self._bent(flat, b).logsumexp(1) for b in blocks(len(flat), self.V)]
+            log_z = torch.stack(pieces, dim=1).logsumexp(1)
         else:
             log_z = target_and_log_z(flat, self.weight, self.bias, torch.zeros(len(flat), dtype=torch.long))[1]
         return log_z.view(c.shape[:-1]) - self._g(c)
@@ -82,9 +82,9 @@ class Output(nn.Module):
     def log_z_and_entropy(self, c: Tensor) -> tuple[Tensor, Tensor]:
         """log Z (N,) and the entropy H_c = log Z - Σ p·m of softmax(m) (N,), without gradients."""
         with torch.no_grad():
-            pairs = [_log_z_and_entropy(self._bent(c[part])) for part in slices(len(c), self.V, 4, SLICE)]
-            log_z, entropy = (torch.cat(column) for column in zip(*pairs, strict=True))
-            return log_z - self._g(c), entropy
+            pairs = [log_z_and_mean_score(c[some], self.weight, self.bias, LINKS[self.link]) for some in rows(len(c))]
+            log_z, mean = (torch.cat(column) for column in zip(*pairs, strict=True))
+            return log_z - self._g(c), log_z - mean
 
     def all_m(self, c: Tensor) -> Tensor:
         """Every word's score (N, V): for a few contexts only."""
@@ -138,8 +138,8 @@ class Output(nn.Module):
         bias = F.embedding(w, self.bias, sparse=True).squeeze(-1)
         return F.embedding(w, self.weight, sparse=True), bias
 
-    def _bent(self, c: Tensor) -> Tensor:
-        return LINKS[self.link](scores(c, self.weight, self.bias))
+    def _bent(self, c: Tensor, words: slice = slice(None)) -> Tensor:
+        return LINKS[self.link](scores(c, self.weight[words], self.bias[words]))
 
     def _g(self, c: Tensor) -> Tensor:
         return c.new_zeros(()) if self.normalizer is None else self.normalizer(c)
@@ -148,9 +148,3 @@ class Output(nn.Module):
         g = self._g(c)
         m = LINKS[self.link](x) - (g.unsqueeze(-1) if x.dim() > g.dim() > 0 else g)
         return m
-
-
-def _log_z_and_entropy(m: Tensor) -> tuple[Tensor, Tensor]:
-    log_z = m.logsumexp(1)
-    p = (m - log_z.unsqueeze(1)).exp_()
-    return log_z, log_z - torch.einsum("nv,nv->n", p, m)
