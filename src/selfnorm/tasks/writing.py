@@ -26,6 +26,8 @@ def written(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, wh
             yield json.dumps({"id": nbest.name, "hyps": hyps}, ensure_ascii=False)
         else:
             yield from (_line(nbest, int(i), float(totals[i]), float(table.rows[i, 3]), form) for i in order)
+            if form == "nemo":
+                yield ""  # a blank line ends a list
 
 
 def _line(nbest: NBest, place: int, total: float, lm: float, form: str) -> str:

@@ -1,0 +1,185 @@
+"""Lists, rescoring, verdict, completion and export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from selfnorm.cli import main
+from selfnorm.errors import UserError
+from selfnorm.experiment import run
+from selfnorm.opening import open_scorer
+from selfnorm.tasks.completion import answer, read_questions, summary
+from selfnorm.tasks.lists import read_lists
+from selfnorm.tasks.rescore import Weights, choose, error_rate, errors, tables, tune
+from selfnorm.tasks.verdict import judge, wilson
+
+from .conftest import tiny, write_text
+
+LISTS = [
+    {"id": "u1", "hyps": [{"text": "the cat saw a dog", "score": -10}, {"text": "the cat saw dog a", "score": -9.5}], "ref": "the cat saw a dog"},
+    {"id": "u2", "hyps": [{"text": "", "score": -3}, {"text": "it was here", "score": -3.2}, {"text": "it was zzz", "score": -1}]},
+    {"id": "u3", "hyps": [{"text": "a bird", "score": 0}]},
+]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("runs")
+    run(tiny(write_text(base / "tiny.txt")), base / "nce")
+    return base / "nce"
+
+
+def jsonl(path: Path) -> Path:
+    path.write_text("".join(json.dumps(x) + "\n" for x in LISTS))
+    return path
+
+
+FORMATS = {
+    "moses": ("0 ||| the cat ||| LM0= -3 d= 1 ||| -5.5\n0 ||| a cat ||| LM0= -2 d= 1 ||| -6\n1 |||  ||| d= 0 ||| -1\n", "0 ||| the cat ||| -5\n"),
+    "nemo": ("the cat\t-5.5\na cat\t-6\n\n\t-1\n", "the cat -5\n"),
+    "srilm": ("-2.5 -1.5 2 <s> the cat </s>\n-3 -1 2 a cat\n", "-2.5 the cat\n"),
+}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_each_format_is_read_written_and_its_bad_lines_named(form: str, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = FORMATS[form]
+    path = tmp_path / "lists"
+    path.write_text(good)
+    lists, skipped = read_lists(path, form)
+    assert [h.words for h in lists[0].hypotheses] == [("the", "cat"), ("a", "cat")] and not skipped
+    assert main(f"rescore {trained} {path} --format {form} --print nbest".split()) == 0
+    (tmp_path / "again").write_text(capsys.readouterr().out)
+    again, _ = read_lists(tmp_path / "again", form)
+    assert sorted(h.words for h in again[0].hypotheses) == sorted(h.words for h in lists[0].hypotheses)
+    path.write_text(good + bad)
+    with pytest.raises(UserError, match=r"lists line \d+: expected"):
+        read_lists(path, form)
+    kept, skipped = read_lists(path, form, skip_bad=True)
+    assert len(skipped) == 1 and len(kept) == len(lists)
+
+
+def test_kaldi_folders_are_read_with_their_costs(tmp_path: Path) -> None:
+    (tmp_path / "words_text").write_text("utt-a-1 the cat\nutt-a-2 a cat\nutt-b-1 \n")
+    (tmp_path / "acwt").write_text("utt-a-1 10\nutt-a-2 12\nutt-b-1 1\n")
+    (tmp_path / "lmwt.lmonly").write_text("utt-a-1 3\nutt-a-2 4\nutt-b-1 1\n")
+    lists, _ = read_lists(tmp_path, "kaldi")
+    assert [n.name for n in lists] == ["utt-a", "utt-b"]
+    assert lists[0].hypotheses[1].score == -12 and lists[0].hypotheses[1].old_lm == -4
+    (tmp_path / "acwt").write_text("utt-a-1 ten\n")
+    with pytest.raises(UserError, match="acwt line 1"):
+        read_lists(tmp_path, "kaldi")
+
+
+def test_weights_choose_what_the_slow_sum_chooses(trained: Path, tmp_path: Path) -> None:
+    scorer = open_scorer(trained)
+    lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
+    found = tables(scorer, lists)
+    weights = Weights(0.7, 0.3)
+    for nbest, picked in zip(lists, choose(found, weights), strict=True):
+        slow = [h.score + 0.7 * scorer.score(" ".join(h.words)) + 0.3 * len(h.words) for h in nbest.hypotheses]
+        assert picked == int(np.argmax(slow))
+
+
+def test_tuning_does_at_least_as_well_as_either_score_alone(trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jiwer")
+    lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
+    references = {"u1": "the cat saw a dog", "u2": "it was here", "u3": "a bird"}
+    found = tables(open_scorer(trained), lists)
+    counts, words = errors(lists, references)
+    assert words == 10 and counts[0].tolist() == [0, 2] and counts[1].tolist() == [3, 0, 1]
+    best = tune(lambda w: error_rate(found, counts, words, w))
+    assert error_rate(found, counts, words, best) <= min(error_rate(found, counts, words, w) for w in (Weights(0.0), Weights(100.0)))
+
+
+def test_the_verdict_counts_flips_and_gives_a_sentence(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scorer = open_scorer(trained, normalized=True)
+    lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
+    found = judge(scorer, lists, Weights(1.0), allowed=0.9)
+    assert found.lists == 2 and 0 <= found.flip_rate <= 1
+    assert found.sentence.startswith("Safe") == found.safe
+    assert main(f"verdict {trained} {tmp_path}/l.jsonl".split()) == 0
+    assert "lists change their 1-best" in capsys.readouterr().out
+    assert main(f"verdict {trained} {tmp_path}/l.jsonl --json".split()) == 0
+    assert json.loads(capsys.readouterr().out)["lists"] == 2
+
+
+def test_wilson_is_sensible_at_the_edges() -> None:
+    assert wilson(0, 100)[0] == 0 and 0.03 < wilson(0, 100)[1] < 0.05
+    assert wilson(50, 100) == pytest.approx((0.404, 0.596), abs=1e-3)
+
+
+QUESTIONS = "id,question,a),b)\n1,the cat _____ a dog,saw,small\n2,it _____ here,was,bird\n"
+
+
+def test_completion_chooses_by_the_summed_scores(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "q.csv").write_text(QUESTIONS)
+    (tmp_path / "a.csv").write_text("id,answer\n1,a\n2,a\n")
+    scorer = open_scorer(trained, normalized=True)
+    questions = read_questions(tmp_path / "q.csv", tmp_path / "a.csv")
+    found = answer(scorer, questions, str.split)
+    for question, picked in zip(questions, found.normalized, strict=True):
+        assert picked == int(np.argmax([scorer.score(s) for s in question.sentences()]))
+    exact = np.concatenate([-scorer.words(q.sentences()[0]) for q in questions])
+    result = summary(questions, found)
+    assert result["perplexity"] == pytest.approx(np.exp(exact.mean()), rel=1e-4)
+    assert main(f"complete {trained} {tmp_path}/q.csv {tmp_path}/a.csv --json".split()) == 0
+    assert {"acc_n", "delta_acc", "perplexity", "sigma_z", "mcnemar_p"} <= set(json.loads(capsys.readouterr().out))
+    assert main(f"complete {trained} {tmp_path}/q.csv".split()) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("questions", "answers", "says"),
+    [
+        (QUESTIONS.replace(",small", ""), None, "line 2: expected 2 choices, found 1"),
+        (QUESTIONS.replace("_____ a", "a"), None, "line 2: expected one gap"),
+        (QUESTIONS.replace("the cat", "_____ cat"), None, "found 2"),
+        (QUESTIONS, "id,answer\n1,a\n2,f\n", "not among the 2 choices"),
+        (QUESTIONS, "id,answer\n2,a\n1,a\n", "expected the answer to question 1"),
+        (QUESTIONS, "id,answer\n1,a\n", "1 answers for 2 questions"),
+        ("x,y\n", None, "line 1"),
+        ("", None, "is empty"),
+    ],
+)
+def test_malformed_questions_are_named(questions: str, answers: str | None, says: str, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text(questions)
+    if answers:
+        (tmp_path / "a.csv").write_text(answers)
+    with pytest.raises(UserError, match=says):
+        read_questions(tmp_path / "q.csv", tmp_path / "a.csv" if answers else None)
+
+
+@pytest.mark.parametrize("calibration", ["none", "mlp"])
+@pytest.mark.parametrize("int8", [False, True])
+def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(trained: Path, tmp_path: Path, int8: bool, calibration: str) -> None:
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    import torch
+
+    from selfnorm.experiment import calibrate_run
+    from selfnorm.export import export
+    from selfnorm.opening import open_with_text
+    from selfnorm.runs import load_model
+
+    made, corpus = open_with_text(trained)
+    if calibration == "mlp" and not made.file("calibration.mlp.safetensors").exists():
+        calibrate_run(made, corpus, "mlp")
+    model = load_model(made, calibration=calibration)
+    export(model, made.vocab, tmp_path / "m.onnx", exact=True, int8=int8)
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    for B, T, K in ((1, 1, 1), (3, 5, 2)):
+        rng = np.random.default_rng(0)
+        words, candidates = rng.integers(len(made.vocab), size=(B, T)), rng.integers(len(made.vocab), size=(B, T, K))
+        feed = {"words": words, "candidates": candidates}
+        feed |= {i.name: np.zeros((1, B, model.encoder.d), np.float32) for i in session.get_inputs()[2:]}
+        m, log_z, *state = session.run(None, feed)
+        c, _ = model.contexts(torch.from_numpy(words), None)
+        expected = model.output.m(torch.from_numpy(candidates), c).numpy()
+        assert np.allclose(m, expected, atol=0.2 if int8 else 1e-4)
+        assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=0.2 if int8 else 1e-4)
+        assert state[0].shape == (1, B, model.encoder.d)
