@@ -16,7 +16,14 @@ import torch
 import torch.nn.functional as F
 
 from selfnorm.bench.scoring import _works as scoring_works
-from selfnorm.bench.steps import UsualProgram, lstm_floor, one_step, products_floor, random_window, zipf_counts
+from selfnorm.bench.steps import (
+    UsualProgram,
+    lstm_floor,
+    one_step,
+    products_floor,
+    random_window,
+    zipf_counts,
+)
 from selfnorm.bench.timing import Work, interleaved
 from selfnorm.files import write_json
 from selfnorm.memory import keep_freed_memory
@@ -55,40 +62,119 @@ def loss_of(V: int, d: int, ours: bool) -> Work:
 def claims(rounds: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
-    def claim(what: str, works: dict[str, Work], over: str, under: str, bound: str, limit: float, turns: int = rounds) -> None:
+    def claim(
+        what: str,
+        works: dict[str, Work],
+        over: str,
+        under: str,
+        bound: str,
+        limit: float,
+        turns: int = rounds,
+    ) -> None:
         seconds = interleaved(works, turns, 1)
         ratio = seconds[over] / seconds[under]
         holds = ratio <= limit if bound == "at most" else ratio >= limit
-        found.append({"claim": what, "ratio": round(ratio, 3), "bound": f"{bound} {limit:g}", "holds": holds, "ms": {k: round(1000 * v, 2) for k, v in seconds.items()}})
+        found.append(
+            {
+                "claim": what,
+                "ratio": round(ratio, 3),
+                "bound": f"{bound} {limit:g}",
+                "holds": holds,
+                "ms": {k: round(1000 * v, 2) for k, v in seconds.items()},
+            }
+        )
         print(f"{'ok  ' if holds else 'FAIL'} {ratio:8.3f}  {bound} {limit:<6g} {what}", flush=True)
         gc.collect()
 
     for d in (100, 650):
         for name in ("nce", "linear_bound"):
             works = {"1M": step_of(name, 1_000_000, d), "10K": step_of(name, 10_000, d)}
-            claim(f"{name} step, V = 1M over V = 10K, d = {d}", works, "1M", "10K", "at most", 1.25, 2 * rounds + 1)
+            claim(
+                f"{name} step, V = 1M over V = 10K, d = {d}",
+                works,
+                "1M",
+                "10K",
+                "at most",
+                1.25,
+                2 * rounds + 1,
+            )
     model, rng = model_of(10_000, 650)
-    works = {"nce": one_step(model, CriterionSettings(), zipf_counts(10_000), rng), "lstm": lstm_floor(model, rng)}
+    works = {
+        "nce": one_step(model, CriterionSettings(), zipf_counts(10_000), rng),
+        "lstm": lstm_floor(model, rng),
+    }
     claim("nce step over the lstm alone, d = 650", works, "nce", "lstm", "at most", 1.2)
     for V, least, turns in ((33_278, 4, rounds), (300_000, 30, 3)):
         works = {"nce": step_of("nce", V, 650), "softmax": step_of("softmax", V, 650)}
-        claim(f"softmax step over nce step, V = {V:,}, d = 650", works, "softmax", "nce", "at least", least, turns)
+        claim(
+            f"softmax step over nce step, V = {V:,}, d = 650",
+            works,
+            "softmax",
+            "nce",
+            "at least",
+            least,
+            turns,
+        )
     for V in (10_000, 33_278):
         model, rng = model_of(V, 650)
-        works = {"ours": loss_of(V, 650, True), "torch": loss_of(V, 650, False), "products": products_floor(model, rng)}
-        claim(f"softmax loss over its three products, V = {V:,}, d = 650", works, "ours", "products", "at most", 1.3)
-        claim(f"softmax loss over plain torch cross_entropy, V = {V:,}, d = 650", works, "ours", "torch", "at most", 1.05)
+        works = {
+            "ours": loss_of(V, 650, True),
+            "torch": loss_of(V, 650, False),
+            "products": products_floor(model, rng),
+        }
+        claim(
+            f"softmax loss over its three products, V = {V:,}, d = 650",
+            works,
+            "ours",
+            "products",
+            "at most",
+            1.3,
+        )
+        claim(
+            f"softmax loss over plain torch cross_entropy, V = {V:,}, d = 650",
+            works,
+            "ours",
+            "torch",
+            "at most",
+            1.05,
+        )
     program, turn = UsualProgram(33_278, 100), torch.Generator().manual_seed(0)
-    works = {"ours": step_of("softmax", 33_278, 100), "usual": lambda: program.step(random_window(33_278, turn))}
-    claim("softmax step over the usual torch program, V = 33,278, d = 100", works, "ours", "usual", "at most", 1.0)
+    works = {
+        "ours": step_of("softmax", 33_278, 100),
+        "usual": lambda: program.step(random_window(33_278, turn)),
+    }
+    claim(
+        "softmax step over the usual torch program, V = 33,278, d = 100",
+        works,
+        "ours",
+        "usual",
+        "at most",
+        1.0,
+    )
     for V, least, turns in ((10_000, 1.7, rounds), (33_278, 3.5, rounds), (800_000, 50, 2)):
         model, rng = model_of(V, 650)
         window = random_window(V, rng)
         works = scoring_works(model.requires_grad_(False), window.inputs, window.targets)
-        claim(f"normalized over unnormalized scoring, V = {V:,}, d = 650", works, "normalized", "unnormalized", "at least", least, turns)
+        claim(
+            f"normalized over unnormalized scoring, V = {V:,}, d = 650",
+            works,
+            "normalized",
+            "unnormalized",
+            "at least",
+            least,
+            turns,
+        )
         if V == 10_000:
             few = {name: works[name] for name in ("lstm", "unnormalized")}
-            claim("unnormalized scoring over the lstm alone, d = 650", few, "unnormalized", "lstm", "at most", 1.1, 3 * rounds)
+            claim(
+                "unnormalized scoring over the lstm alone, d = 650",
+                few,
+                "unnormalized",
+                "lstm",
+                "at most",
+                1.1,
+                3 * rounds,
+            )
     return found
 
 

@@ -65,7 +65,10 @@ def peer_python(folder: Path) -> str:
 
 def start(python: str, code: str, V: int, d: int) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [python, "-W", "ignore", "-c", code, str(V), str(d)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, "-W", "ignore", "-c", code, str(V), str(d)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None and process.stdout.readline().strip() == "ready"
     return process
@@ -97,7 +100,12 @@ def main() -> None:
                 spent[name].append(seconds)
     medians = {name: 1000 * statistics.median(times) for name, times in spent.items()}
     ratio = medians["pytorch-nce"] / medians["selfnorm nce"]
-    print(json.dumps({"V": chosen.vocab, "d": chosen.d, "milliseconds": medians, "pytorch-nce / selfnorm": ratio}, indent=1))
+    print(
+        json.dumps(
+            {"V": chosen.vocab, "d": chosen.d, "milliseconds": medians, "pytorch-nce / selfnorm": ratio},
+            indent=1,
+        )
+    )
     for process in both.values():
         process.terminate()
 

@@ -7,7 +7,16 @@ from selfnorm.experiment import calibrate_run, measure_split, run
 from selfnorm.opening import open_scorer, open_with_text
 from selfnorm.recipe import read_recipe
 
-recipe = read_recipe(None, [f'data.file="{sys.argv[1]}"', "criterion.name=nce", "model.d=16", "training.epochs=2", "training.batch=8"])
+recipe = read_recipe(
+    None,
+    [
+        f'data.file="{sys.argv[1]}"',
+        "criterion.name=nce",
+        "model.d=16",
+        "training.epochs=2",
+        "training.batch=8",
+    ],
+)
 made = run(recipe, Path(sys.argv[2]))
 made, corpus = open_with_text(made.folder)
 calibrate_run(made, corpus, "shift")

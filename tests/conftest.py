@@ -13,13 +13,39 @@ from selfnorm.recipe import Recipe, from_table
 
 torch.set_num_threads(1)
 
-WORDS = "the a cat dog bird tree saw liked chased on under and then it was here there small big old new".split()
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "bird",
+    "tree",
+    "saw",
+    "liked",
+    "chased",
+    "on",
+    "under",
+    "and",
+    "then",
+    "it",
+    "was",
+    "here",
+    "there",
+    "small",
+    "big",
+    "old",
+    "new",
+]
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepared texts of the tests never meet the user's."""
-    base = tmp_path_factory.getbasetemp().parent if os.environ.get("PYTEST_XDIST_WORKER") else tmp_path_factory.getbasetemp()
+    base = (
+        tmp_path_factory.getbasetemp().parent
+        if os.environ.get("PYTEST_XDIST_WORKER")
+        else tmp_path_factory.getbasetemp()
+    )
     monkeypatch.setenv("SELFNORM_CACHE", str(base / "cache"))
     monkeypatch.delenv("SELFNORM_DATA", raising=False)
 

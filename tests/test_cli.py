@@ -14,7 +14,18 @@ from selfnorm.cli import app, main
 
 from .conftest import write_text
 
-COMMANDS = ["data prepare", "train", "measure", "calibrate", "demo", "study plan", "study run", "report", "bench steps", "bench scoring"]
+COMMANDS = [
+    "data prepare",
+    "train",
+    "measure",
+    "calibrate",
+    "demo",
+    "study plan",
+    "study run",
+    "report",
+    "bench steps",
+    "bench scoring",
+]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -82,7 +93,18 @@ def test_the_whole_way_from_the_command_line(tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert main(f"measure {tmp_path}/run --split test --json".split()) == 0
     found = json.loads(capsys.readouterr().out)
-    for field in ("signature", "mu_z", "sigma_z", "perplexity", "u_perplexity", "words", "seconds", "command", "date", "seed"):
+    for field in (
+        "signature",
+        "mu_z",
+        "sigma_z",
+        "perplexity",
+        "u_perplexity",
+        "words",
+        "seconds",
+        "command",
+        "date",
+        "seed",
+    ):
         assert field in found
     assert main(f"calibrate {tmp_path}/run --with shift --json".split()) == 0
     after = json.loads(capsys.readouterr().out)["valid_after"]
@@ -98,12 +120,17 @@ def test_the_whole_way_from_the_command_line(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_bench_gives_the_promised_fields(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(f"bench steps --d 8 --vocab 300 --criteria nce softmax --rounds 2 --threads 1 --json --to {tmp_path}".split()) == 0
+    assert (
+        main(
+            f"bench steps --d 8 --vocab 300 --criteria nce softmax --rounds 2 --threads 1 --json --to {tmp_path}".split()
+        )
+        == 0
+    )
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {"nce", "softmax", "lstm"} <= {row["criterion"] for row in rows}
     assert all({"criterion", "d", "V", "seconds", "floor_seconds", "ratio"} <= set(row) for row in rows)
     assert (tmp_path / "steps.svg").read_text().startswith("<svg")
-    assert main("bench scoring --d 8 --vocab 300 --rounds 2 --threads 1 --json".split()) == 0
+    assert main(["bench", "scoring", "--d", "8", "--vocab", "300", "--rounds", "2", "--threads", "1", "--json"]) == 0
     assert "seconds_per_1000_words" in json.loads(capsys.readouterr().out)["rows"][0]
 
 

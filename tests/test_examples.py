@@ -19,7 +19,13 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def example(name: str, *arguments: str, text: str = "") -> str:
-    done = subprocess.run([sys.executable, str(EXAMPLES / name), *arguments], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -35,7 +41,9 @@ def test_ten_lines_and_onnx(tmp_path: Path) -> None:
     sentences = "the cat saw a dog\nit was here\n"
     scores = example("score_with_onnx.py", str(tmp_path / "run" / "model.onnx"), text=sentences)
     scorer = open_scorer(tmp_path / "run")
-    assert [float(x) for x in scores.split()] == pytest.approx([scorer.score(s) for s in sentences.splitlines()], abs=1e-3)
+    assert [float(x) for x in scores.split()] == pytest.approx(
+        [scorer.score(s) for s in sentences.splitlines()], abs=1e-3
+    )
 
 
 def test_zloss() -> None:
@@ -45,7 +53,11 @@ def test_zloss() -> None:
 def test_the_converter_of_switchboard_lists(tmp_path: Path) -> None:
     text = "2\t<s> hi there </s>\n0.5\t-120.5\t2\t<s> hi where </s>\n0\t-121\t2\t<s> hi [there] </s>\n"
     with tarfile.open(tmp_path / "s.tar.xz", "w:xz") as tar:
-        for name, content in (("s/dev/easy/u1", text), ("s/dev/unrestricted/u2", text), ("s/train/switchboard-small", "<s> Hi </s>\n")):
+        for name, content in (
+            ("s/dev/easy/u1", text),
+            ("s/dev/unrestricted/u2", text),
+            ("s/train/switchboard-small", "<s> Hi </s>\n"),
+        ):
             info = tarfile.TarInfo(name)
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content.encode()))

@@ -15,7 +15,18 @@ FLOORS = [
     {"errors", "zloss", "__init__"},
     {"files", "terminal", "memory"},
     {"recipe"},
-    {"names", "results", "statistics", "text", "batches", "noise", "encoders", "normalizers", "one_pass", "sgd"},
+    {
+        "names",
+        "results",
+        "statistics",
+        "text",
+        "batches",
+        "noise",
+        "encoders",
+        "normalizers",
+        "one_pass",
+        "sgd",
+    },
     {"output", "normalized"},
     {"model", "criteria"},
     {"train", "measure", "score"},
@@ -56,7 +67,9 @@ def test_a_file_is_short_enough_to_read(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
 
 
-@pytest.mark.parametrize("module", ["selfnorm.cli", "selfnorm.report.page", "selfnorm.study.engines", "selfnorm.results"])
+@pytest.mark.parametrize(
+    "module", ["selfnorm.cli", "selfnorm.report.page", "selfnorm.study.engines", "selfnorm.results"]
+)
 def test_light_rooms_start_without_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def slow_words(model: LanguageModel, ids: np.ndarray) -> list[tuple[float, float
     """log Z, -log p and entropy of every word but the first, in one stream, the obvious way."""
     state, rows = None, []
     with torch.no_grad():
-        for before, after in zip(ids[:-1], ids[1:], strict=True):
+        for before, after in itertools.pairwise(ids):
             c, state = model.contexts(torch.tensor([[int(before)]]), state)
             m = model.output.all_m(c[0]).double()[0]
             log_z = float(m.logsumexp(0))

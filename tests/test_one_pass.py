@@ -11,7 +11,9 @@ from selfnorm.output import Output
 
 @pytest.mark.parametrize("budget", [1 << 30, 0])
 @pytest.mark.parametrize("piece", [1 << 26, 600])
-def test_values_and_gradients_are_those_of_plain_autograd(budget: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_gradients_are_those_of_plain_autograd(
+    budget: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(one_pass, "BUDGET", budget)
     monkeypatch.setattr(one_pass, "SLICE", piece)
     rng = torch.Generator().manual_seed(0)

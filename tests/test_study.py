@@ -58,7 +58,10 @@ def test_runs_shared_between_tables_are_planned_once() -> None:
 
 
 def test_a_run_name_does_not_depend_on_where_the_text_is() -> None:
-    one, two = read_study("paper/table1"), read_study("paper/table1", ['data.folder="/x"', "training.threads=2"])
+    one, two = (
+        read_study("paper/table1"),
+        read_study("paper/table1", ['data.folder="/x"', "training.threads=2"]),
+    )
     assert [p.name for p in one.planned] == [p.name for p in two.planned]
     assert run_name(read_study("paper/table1", ["training.epochs=3"]).planned[0].recipe) != one.planned[0].name
 
@@ -76,7 +79,18 @@ def test_a_wrong_key_in_a_study_is_an_error(tmp_path: Path) -> None:
 def test_a_study_killed_in_the_middle_finishes_with_the_same_numbers(study_file: Path, tmp_path: Path) -> None:
     planned = list(read_study(str(study_file)).planned)
     assert run_here(planned, tmp_path / "whole", 2) == []
-    command = [sys.executable, "-m", "selfnorm", "study", "run", str(study_file), "--to", str(tmp_path / "killed"), "--jobs", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "selfnorm",
+        "study",
+        "run",
+        str(study_file),
+        "--to",
+        str(tmp_path / "killed"),
+        "--jobs",
+        "1",
+    ]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     while not list((tmp_path / "killed").glob("*/history.jsonl")):
         time.sleep(0.02)
@@ -85,20 +99,38 @@ def test_a_study_killed_in_the_middle_finishes_with_the_same_numbers(study_file:
     assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
     for run in planned:
         assert progress_of(run, tmp_path / "killed").state == "done"
-        one, two = (json.loads((tmp_path / which / run.name / "valid.json").read_text()) for which in ("whole", "killed"))
+        one, two = (
+            json.loads((tmp_path / which / run.name / "valid.json").read_text()) for which in ("whole", "killed")
+        )
         assert one["perplexity"] == two["perplexity"] and one["sigma_z"] == two["sigma_z"]
     assert seconds_left(planned, tmp_path / "killed", 1) == 0
 
 
-def test_a_failed_run_is_reported_and_not_retried(study_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_run_is_reported_and_not_retried(
+    study_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     planned = list(read_study(str(study_file), ["training.batch=5000"]).planned)
     assert len(run_here(planned, tmp_path / "s", 2)) == 2
     assert "FAILED" in capsys.readouterr().err
 
 
-def made_up(criterion: str, d: int, split: str = "valid", calibration: str = "none", alpha: str = "0", **numbers: float) -> Record:
+def made_up(
+    criterion: str,
+    d: int,
+    split: str = "valid",
+    calibration: str = "none",
+    alpha: str = "0",
+    **numbers: float,
+) -> Record:
     line = f"data:ptb|split:{split}|criterion:{criterion}|alpha:{alpha}|gamma:1|k:100|d:{d}|epochs:20|calibration:{calibration}|seed:1|version:0"
-    values = {"mu_z": 0.0, "sigma_z": 0.1, "perplexity": 100.0, "u_perplexity": 100.0, "correlation": -0.3, **numbers}
+    values = {
+        "mu_z": 0.0,
+        "sigma_z": 0.1,
+        "perplexity": 100.0,
+        "u_perplexity": 100.0,
+        "correlation": -0.3,
+        **numbers,
+    }
     return Record("run", Measurement(line, words=10, seconds=1, seed=1, **values), parse_signature(line))
 
 
@@ -128,11 +160,19 @@ def test_text_from_outside_is_escaped_in_the_page(tmp_path: Path) -> None:
     bad = Measurement(**{**record.measured.__dict__, "command": "<script>alert(1)</script>"})
     bad.write(tmp_path / "run" / "valid.json")
     histogram = {"counts": [1, 2, 1], "low": -1.0, "high": 1.0}
-    Measurement(**{**bad.__dict__, "histogram": histogram, "entropy_histogram": {"counts": [[1, 2], [3, 4]], "entropy": [0, 1], "log_z": [-1, 1]}}).write(tmp_path / "run" / "valid.json")
+    Measurement(
+        **{
+            **bad.__dict__,
+            "histogram": histogram,
+            "entropy_histogram": {"counts": [[1, 2], [3, 4]], "entropy": [0, 1], "log_z": [-1, 1]},
+        }
+    ).write(tmp_path / "run" / "valid.json")
     write_report(tmp_path, tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "<script" not in page and "&lt;script&gt;" in page
-    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", "")
+    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
 
 
 def test_a_report_is_a_function_of_its_json(tmp_path: Path) -> None:

@@ -20,8 +20,19 @@ from selfnorm.tasks.verdict import judge, wilson
 from .conftest import tiny, write_text
 
 LISTS = [
-    {"id": "u1", "hyps": [{"text": "the cat saw a dog", "score": -10}, {"text": "the cat saw dog a", "score": -9.5}], "ref": "the cat saw a dog"},
-    {"id": "u2", "hyps": [{"text": "", "score": -3}, {"text": "it was here", "score": -3.2}, {"text": "it was zzz", "score": -1}]},
+    {
+        "id": "u1",
+        "hyps": [{"text": "the cat saw a dog", "score": -10}, {"text": "the cat saw dog a", "score": -9.5}],
+        "ref": "the cat saw a dog",
+    },
+    {
+        "id": "u2",
+        "hyps": [
+            {"text": "", "score": -3},
+            {"text": "it was here", "score": -3.2},
+            {"text": "it was zzz", "score": -1},
+        ],
+    },
     {"id": "u3", "hyps": [{"text": "a bird", "score": 0}]},
 ]
 
@@ -39,14 +50,19 @@ def jsonl(path: Path) -> Path:
 
 
 FORMATS = {
-    "moses": ("0 ||| the cat ||| LM0= -3 d= 1 ||| -5.5\n0 ||| a cat ||| LM0= -2 d= 1 ||| -6\n1 |||  ||| d= 0 ||| -1\n", "0 ||| the cat ||| -5\n"),
+    "moses": (
+        "0 ||| the cat ||| LM0= -3 d= 1 ||| -5.5\n0 ||| a cat ||| LM0= -2 d= 1 ||| -6\n1 |||  ||| d= 0 ||| -1\n",
+        "0 ||| the cat ||| -5\n",
+    ),
     "nemo": ("the cat\t-5.5\na cat\t-6\n\n\t-1\n", "the cat -5\n"),
     "srilm": ("-2.5 -1.5 2 <s> the cat </s>\n-3 -1 2 a cat\n", "-2.5 the cat\n"),
 }
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_each_format_is_read_written_and_its_bad_lines_named(form: str, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_format_is_read_written_and_its_bad_lines_named(
+    form: str, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     good, bad = FORMATS[form]
     path = tmp_path / "lists"
     path.write_text(good)
@@ -93,10 +109,14 @@ def test_tuning_does_at_least_as_well_as_either_score_alone(trained: Path, tmp_p
     counts, words = errors(lists, references)
     assert words == 10 and counts[0].tolist() == [0, 2] and counts[1].tolist() == [3, 0, 1]
     best = tune(lambda w: error_rate(found, counts, words, w))
-    assert error_rate(found, counts, words, best) <= min(error_rate(found, counts, words, w) for w in (Weights(0.0), Weights(100.0)))
+    assert error_rate(found, counts, words, best) <= min(
+        error_rate(found, counts, words, w) for w in (Weights(0.0), Weights(100.0))
+    )
 
 
-def test_the_verdict_counts_flips_and_gives_a_sentence(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_counts_flips_and_gives_a_sentence(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     scorer = open_scorer(trained, normalized=True)
     lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
     found = judge(scorer, lists, Weights(1.0), allowed=0.9)
@@ -116,7 +136,9 @@ def test_wilson_is_sensible_at_the_edges() -> None:
 QUESTIONS = "id,question,a),b)\n1,the cat _____ a dog,saw,small\n2,it _____ here,was,bird\n"
 
 
-def test_completion_chooses_by_the_summed_scores(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_chooses_by_the_summed_scores(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "q.csv").write_text(QUESTIONS)
     (tmp_path / "a.csv").write_text("id,answer\n1,a\n2,a\n")
     scorer = open_scorer(trained, normalized=True)
@@ -156,7 +178,9 @@ def test_malformed_questions_are_named(questions: str, answers: str | None, says
 
 @pytest.mark.parametrize("calibration", ["none", "mlp"])
 @pytest.mark.parametrize("int8", [False, True])
-def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(trained: Path, tmp_path: Path, int8: bool, calibration: str) -> None:
+def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
+    trained: Path, tmp_path: Path, int8: bool, calibration: str
+) -> None:
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     import torch
@@ -174,7 +198,10 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(trained: Path
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
     for B, T, K in ((1, 1, 1), (3, 5, 2)):
         rng = np.random.default_rng(0)
-        words, candidates = rng.integers(len(made.vocab), size=(B, T)), rng.integers(len(made.vocab), size=(B, T, K))
+        words, candidates = (
+            rng.integers(len(made.vocab), size=(B, T)),
+            rng.integers(len(made.vocab), size=(B, T, K)),
+        )
         feed = {"words": words, "candidates": candidates}
         feed |= {i.name: np.zeros((1, B, model.encoder.d), np.float32) for i in session.get_inputs()[2:]}
         m, log_z, *state = session.run(None, feed)

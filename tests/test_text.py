@@ -138,7 +138,16 @@ def test_downloads_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_words_and_sentences_of_running_text() -> None:
-    assert words_of("Mr. Speaker, it's $1,000.50!") == ["mr", ".", "speaker", ",", "it's", "$", "1,000.50", "!"]
+    assert words_of("Mr. Speaker, it's $1,000.50!") == [
+        "mr",
+        ".",
+        "speaker",
+        ",",
+        "it's",
+        "$",
+        "1,000.50",
+        "!",
+    ]
     assert len(sentences_of("One here. Two there! Three?")) == 3
 
 

@@ -125,7 +125,10 @@ def test_batch_nce_is_nce_with_the_other_targets_as_noise() -> None:
 @pytest.mark.parametrize("link", ["", "squash"])
 def test_folding_the_shift_leaves_probabilities_unchanged(link: str) -> None:
     made, c = output(link=link), contexts()[0]
-    a, b = torch.randn(D, generator=torch.Generator().manual_seed(1), dtype=torch.float64), torch.tensor(0.4, dtype=torch.float64)
+    a, b = (
+        torch.randn(D, generator=torch.Generator().manual_seed(1), dtype=torch.float64),
+        torch.tensor(0.4, dtype=torch.float64),
+    )
     folded = made.minus(a, b)
     assert torch.allclose(folded.all_m(c).softmax(1), made.all_m(c).softmax(1))
     assert torch.allclose(folded.log_z(c), made.log_z(c) - (c @ a + b))

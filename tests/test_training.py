@@ -45,7 +45,15 @@ def test_a_run_killed_at_any_point_ends_with_the_identical_model(text_file: Path
     recipe = replace(recipe, training=replace(recipe.training, epochs=6, checkpoint_minutes=0.0005))
     run(recipe, tmp_path / "whole")
     write_recipe(tmp_path / "r.toml", recipe)
-    command = [sys.executable, "-m", "selfnorm", "train", str(tmp_path / "r.toml"), "--to", str(tmp_path / "killed")]
+    command = [
+        sys.executable,
+        "-m",
+        "selfnorm",
+        "train",
+        str(tmp_path / "r.toml"),
+        "--to",
+        str(tmp_path / "killed"),
+    ]
     kills = 0
     for _ in range(40):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -17,7 +17,9 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(3, 5, 11, generator=rng) * 2, labels
 
 
-def test_the_fit_is_torchs_cross_entropy_and_the_penalty_a_mean_of_squares(batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_the_fit_is_torchs_cross_entropy_and_the_penalty_a_mean_of_squares(
+    batch: tuple[torch.Tensor, torch.Tensor],
+) -> None:
     logits, labels = batch
     found = z_loss(logits, labels, alpha=0.5)
     assert float(found.fit) == pytest.approx(float(F.cross_entropy(logits.view(-1, 11), labels.view(-1))), abs=1e-6)
@@ -62,7 +64,9 @@ def test_the_monitor_is_the_mean_and_spread_of_all_it_saw() -> None:
     for part in parts:
         monitor.add(part)
     whole = torch.cat(parts).double()
-    assert monitor.mu_z == pytest.approx(float(whole.mean())) and monitor.sigma_z == pytest.approx(float(whole.std(unbiased=False)))
+    assert monitor.mu_z == pytest.approx(float(whole.mean())) and monitor.sigma_z == pytest.approx(
+        float(whole.std(unbiased=False))
+    )
     assert "Under control" in monitor.sentence()
     monitor.add(torch.tensor([90.0]))
     assert "Out of control" in monitor.sentence()

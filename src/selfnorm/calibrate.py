@@ -70,7 +70,11 @@ def _solved(gram: Tensor, moment: Tensor) -> Affine:
 
 
 def mlp(
-    model: LanguageModel, train: np.ndarray, budget: Budget, rng: torch.Generator, advance: Advance = lambda n: None
+    model: LanguageModel,
+    train: np.ndarray,
+    budget: Budget,
+    rng: torch.Generator,
+    advance: Advance = lambda n: None,
 ) -> Mlp:
     """Fit g(c) to exact log Z on training contexts, dropout off. Contexts stream through a file, not memory."""
     start, d = time.monotonic(), model.output.d
@@ -123,7 +127,13 @@ def _start(normalizer: Mlp, solved: Affine, rng: torch.Generator) -> None:
 
 
 def _descend(
-    normalizer: Mlp, c_file: np.ndarray, z_file: np.ndarray, budget: Budget, rng: torch.Generator, start: float, advance: Advance
+    normalizer: Mlp,
+    c_file: np.ndarray,
+    z_file: np.ndarray,
+    budget: Budget,
+    rng: torch.Generator,
+    start: float,
+    advance: Advance,
 ) -> None:
     """AdamW with a one-cycle rate on the squared error; stops early at the time budget."""
     size, count = 512, len(c_file)
@@ -150,7 +160,7 @@ def _batches(
         for at in torch.randperm(-(-len(c_file) // piece), generator=rng).tolist():
             c = torch.from_numpy(c_file[at * piece : (at + 1) * piece])
             log_z = torch.from_numpy(z_file[at * piece : (at + 1) * piece])
-            for chosen in torch.randperm(len(c), generator=rng).split(size):
+            for chosen in torch.split(torch.randperm(len(c), generator=rng), size):
                 yield c[chosen], log_z[chosen]
                 steps -= 1
                 if steps <= 0:
@@ -159,5 +169,7 @@ def _batches(
 
 def facts(before: dict[str, float], after: dict[str, float], seconds: float, budget: Budget | None) -> dict[str, Any]:
     """What calibration.json says beside the kind: held-out numbers and what it cost."""
-    spent: dict[str, Any] = {} if budget is None else {"contexts": budget.contexts, "passes": budget.passes, "hidden": list(budget.hidden)}
+    spent: dict[str, Any] = (
+        {} if budget is None else {"contexts": budget.contexts, "passes": budget.passes, "hidden": list(budget.hidden)}
+    )
     return {"valid_before": before, "valid_after": after, "seconds": round(seconds, 1), **spent}

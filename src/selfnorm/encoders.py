@@ -39,9 +39,7 @@ class Recurrent(nn.Module):
         self.table = nn.Parameter(torch.empty(V, d))
         self.layers = nn.ModuleList(kind(d, d) for _ in range(layers))
 
-    def forward(
-        self, tokens: Tensor, state: State | None, rng: torch.Generator | None = None
-    ) -> tuple[Tensor, State]:
+    def forward(self, tokens: Tensor, state: State | None, rng: torch.Generator | None = None) -> tuple[Tensor, State]:
         x = self._drop(F.embedding(tokens.t(), self.table, sparse=True), rng)  # (T, B, d)
         following: State = []
         for index, layer in enumerate(self.layers):

@@ -70,11 +70,15 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
     """Fit a calibration, store it in the run folder and make it the one in use; gives what calibration.json says."""
     budget, start = budget or Budget(), time.monotonic()
     model = load_model(made, calibration="none")
-    train_ids, valid, rng = corpus["train"], corpus["valid"], torch.Generator().manual_seed(made.recipe.training.seed)
+    train_ids, valid, rng = (
+        corpus["train"],
+        corpus["valid"],
+        torch.Generator().manual_seed(made.recipe.training.seed),
+    )
     count = min(budget.contexts, len(train_ids) - 1)
     work = {"shift": 0, "affine": count, "mlp": count * (1 + budget.passes)}
     if kind not in work:
-        raise UserError(f'--with {kind}: unknown calibration.{nearest(kind, work)} Known: {", ".join(work)}.')
+        raise UserError(f"--with {kind}: unknown calibration.{nearest(kind, work)} Known: {', '.join(work)}.")
     with progress(f"calibrate {kind}", work[kind] or None, "contexts") as advance:
         normalizer: nn.Module
         if kind == "shift":
@@ -119,7 +123,10 @@ class _Driver:
 
     def drive(self) -> None:
         steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.place)
-        per_window, done = self.training.batch * self.training.steps, (self.place.epoch - 1) * len(self.windows) + self.place.window
+        per_window, done = (
+            self.training.batch * self.training.steps,
+            (self.place.epoch - 1) * len(self.windows) + self.place.window,
+        )
         left = self.training.epochs * len(self.windows) - done
         if left <= 0:
             return

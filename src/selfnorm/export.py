@@ -29,7 +29,9 @@ def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, 
     except ImportError:
         raise missing_extra("onnx", "onnx", "Exporting") from None
     if model.output.link or not all(isinstance(layer, nn.LSTM) for layer in model.encoder.layers):
-        raise UserError("Only LSTM models without squash or log-sigmoid are exported to ONNX. Score this one with selfnorm score.")
+        raise UserError(
+            "Only LSTM models without squash or log-sigmoid are exported to ONNX. Score this one with selfnorm score."
+        )
     made = _graph(onnx, model, exact)
     onnx.checker.check_model(made)
     with atomic(path) as temporary:
@@ -38,7 +40,14 @@ def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, 
         else:
             onnx.save(made, str(temporary))
     write_text(path.with_suffix(".vocab.txt"), "".join(f"{word}\n" for word in vocab.words))
-    facts = {"layers": len(model.encoder.layers), "d": model.encoder.d, "eos": vocab.eos, "unk": vocab.unk, "exact": exact, "int8": int8}
+    facts = {
+        "layers": len(model.encoder.layers),
+        "d": model.encoder.d,
+        "eos": vocab.eos,
+        "unk": vocab.unk,
+        "exact": exact,
+        "int8": int8,
+    }
     write_json(path.with_suffix(".json"), facts)
 
 
@@ -48,7 +57,13 @@ def _quantize(onnx: Any, made: Any, path: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError:
         raise missing_extra("onnxruntime", "onnx", "int8 export") from None
-    quantize_dynamic(made, str(path), weight_type=QuantType.QInt8, reduce_range=True, op_types_to_quantize=["LSTM", "MatMul"])
+    quantize_dynamic(
+        made,
+        str(path),
+        weight_type=QuantType.QInt8,
+        reduce_range=True,
+        op_types_to_quantize=["LSTM", "MatMul"],
+    )
 
 
 def _graph(onnx: Any, model: LanguageModel, exact: bool) -> Any:
@@ -70,7 +85,11 @@ def _graph(onnx: Any, model: LanguageModel, exact: bool) -> Any:
     for i, layer in enumerate(model.encoder.layers):
         w, r, b = _lstm_weights(layer)
         names = [hold(f"W{i}", w), hold(f"R{i}", r), hold(f"b{i}", b)]
-        nodes.append(helper.make_node("LSTM", [x, *names, "", f"h{i}_in", f"c{i}_in"], [f"y{i}", f"h{i}", f"c{i}"], hidden_size=d))
+        nodes.append(
+            helper.make_node(
+                "LSTM", [x, *names, "", f"h{i}_in", f"c{i}_in"], [f"y{i}", f"h{i}", f"c{i}"], hidden_size=d
+            )
+        )
         x = add("Squeeze", [f"y{i}", hold(f"axis{i}", np.array([1]))], f"x{i + 1}")
         states += [f"h{i}", f"c{i}"]
     c = add("Transpose", [x], "c", perm=[1, 0, 2])  # (B, T, d)
@@ -81,9 +100,15 @@ def _graph(onnx: Any, model: LanguageModel, exact: bool) -> Any:
     m = add("Add", [dot, bias], "m_raw")
     g = _normalizer(model.output.normalizer, hold, add)
     outputs = ["m"]
-    add("Sub", [m, add("Unsqueeze", [g, hold("axis_k", np.array([2]))], "g_column")], "m") if g else add("Identity", [m], "m")
+    add("Sub", [m, add("Unsqueeze", [g, hold("axis_k", np.array([2]))], "g_column")], "m") if g else add(
+        "Identity", [m], "m"
+    )
     if exact:
-        every = add("Add", [add("MatMul", ["c", hold("rows_t", _array(model.output.weight).T)], "all_products"), "bias"], "all_m")
+        every = add(
+            "Add",
+            [add("MatMul", ["c", hold("rows_t", _array(model.output.weight).T)], "all_products"), "bias"],
+            "all_m",
+        )
         raw = add("ReduceLogSumExp", [every, hold("axis_v", np.array([2]))], "log_z_raw", keepdims=0)
         add("Sub", [raw, g], "log_z") if g else add("Identity", [raw], "log_z")
         outputs.append("log_z")
@@ -100,16 +125,38 @@ def _normalizer(normalizer: nn.Module | None, hold: Any, add: Any) -> str:
     x = "c"
     linears = [layer for layer in normalizer.network if isinstance(layer, nn.Linear)]
     for i, layer in enumerate(linears):
-        x = add("Add", [add("MatMul", [x, hold(f"g_w{i}", _array(layer.weight).T)], f"g_p{i}"), hold(f"g_b{i}", _array(layer.bias))], f"g_z{i}")
+        x = add(
+            "Add",
+            [
+                add("MatMul", [x, hold(f"g_w{i}", _array(layer.weight).T)], f"g_p{i}"),
+                hold(f"g_b{i}", _array(layer.bias)),
+            ],
+            f"g_z{i}",
+        )
         if i + 1 < len(linears):
             x = add("Mul", [x, add("Sigmoid", [x], f"g_s{i}")], f"g_h{i}")
-    total = add("Add", [add("Add", [first, x], "g_sum"), hold("g_bias", _array(normalizer.affine.b).reshape(1))], "g_total")
+    total = add(
+        "Add",
+        [add("Add", [first, x], "g_sum"), hold("g_bias", _array(normalizer.affine.b).reshape(1))],
+        "g_total",
+    )
     return str(add("Squeeze", [total, hold("g_axis", np.array([2]))], "g"))
 
 
-def _model(helper: Any, kinds: Any, nodes: list[Any], weights: list[Any], outputs: list[str], states: list[str], d: int) -> Any:
+def _model(
+    helper: Any,
+    kinds: Any,
+    nodes: list[Any],
+    weights: list[Any],
+    outputs: list[str],
+    states: list[str],
+    d: int,
+) -> Any:
     shapes = {"m": ["B", "T", "K"], "log_z": ["B", "T"]}
-    inputs = [helper.make_tensor_value_info("words", kinds.INT64, ["B", "T"]), helper.make_tensor_value_info("candidates", kinds.INT64, ["B", "T", "K"])]
+    inputs = [
+        helper.make_tensor_value_info("words", kinds.INT64, ["B", "T"]),
+        helper.make_tensor_value_info("candidates", kinds.INT64, ["B", "T", "K"]),
+    ]
     inputs += [helper.make_tensor_value_info(f"{name}_in", kinds.FLOAT, [1, "B", d]) for name in states]
     results = [helper.make_tensor_value_info(name, kinds.FLOAT, shapes[name]) for name in outputs]
     results += [helper.make_tensor_value_info(name, kinds.FLOAT, [1, "B", d]) for name in states]

@@ -1,7 +1,7 @@
 """A KenLM-shaped face: code written for kenlm.Model runs on a selfnorm model unchanged. Scores are log10, as there.
 
-    model = familiar.Model("runs/nce")          # instead of kenlm.Model("lm.arpa")
-    model.score("this is a sentence", bos=True, eos=True)
+model = familiar.Model("runs/nce")          # instead of kenlm.Model("lm.arpa")
+model.score("this is a sentence", bos=True, eos=True)
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Model:
             score, before = self.scorer.step(before, self._id(word))
             yield score / math.log(10), place + 1 + bos, word != "</s>" and word not in self
 
-    def BeginSentenceWrite(self, state: State) -> None:  # noqa: N802
+    def BeginSentenceWrite(self, state: State) -> None:
         state.before = self.scorer.start()
 
-    def NullContextWrite(self, state: State) -> None:  # noqa: N802
+    def NullContextWrite(self, state: State) -> None:
         state.before = self.scorer.nothing()
 
-    def BaseScore(self, in_state: State, word: str, out_state: State) -> float:  # noqa: N802
+    def BaseScore(self, in_state: State, word: str, out_state: State) -> float:
         if in_state.before is None:
             raise ValueError("the state is empty: call BeginSentenceWrite or NullContextWrite first")
         score, out_state.before = self.scorer.step(in_state.before, self._id(word))

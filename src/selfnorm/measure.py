@@ -81,9 +81,10 @@ def measure(
     start = time.perf_counter()
     words = per_word(model, ids, advance=advance)
     sums = block_sums(words.log_z, words.nll, words.h)
+    found: dict[str, Any] = dict(numbers(sums))
     return Measurement(
         signature=signature,
-        **numbers(sums),
+        **found,
         words=len(words.log_z),
         seconds=round(time.perf_counter() - start, 2),
         seed=seed,

@@ -37,7 +37,9 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
     A normalizer that is trained with the model starts at zero.
     """
     encoder = make_encoder(settings.encoder, V, settings.d, settings.layers, settings.dropout)
-    made = Output(V, settings.d, "squash" if settings.squash else "") if output == "full" else KINDS[output](V, settings.d)
+    made = (
+        Output(V, settings.d, "squash" if settings.squash else "") if output == "full" else KINDS[output](V, settings.d)
+    )
     model = LanguageModel(encoder, cast(Output, made))  # the others answer the same calls
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -48,5 +50,3 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
     if settings.tied and output == "full":
         model.output.weight = encoder.table
     return model
-
-

@@ -52,7 +52,9 @@ NAMES: dict[str, Name] = {
 
 def lookup(name: str) -> Name:
     if name not in NAMES:
-        raise UserError(f'criterion.name = "{name}" is not on the menu.{nearest(name, NAMES)} Known: {", ".join(NAMES)}.')
+        raise UserError(
+            f'criterion.name = "{name}" is not on the menu.{nearest(name, NAMES)} Known: {", ".join(NAMES)}.'
+        )
     return NAMES[name]
 
 

@@ -81,7 +81,7 @@ class Classes(Normalized):
 
     def log_p(self, w: Tensor, c: Tensor) -> Tensor:
         group, place = w // self.size, w % self.size
-        first = self.classes(c).log_softmax(-1).gather(1, group.unsqueeze(1)).squeeze(1)
+        first: Tensor = self.classes(c).log_softmax(-1).gather(1, group.unsqueeze(1)).squeeze(1)
         rows = F.embedding(group, self.words, sparse=True).view(len(w), self.size, self.d)
         m = torch.bmm(rows, c.unsqueeze(2)).squeeze(2) + F.embedding(group, self.bias, sparse=True)
         second = m.masked_fill(self._absent(group), -math.inf).log_softmax(-1)
@@ -90,7 +90,8 @@ class Classes(Normalized):
     def all_m(self, c: Tensor) -> Tensor:
         m = (c @ self.words.view(-1, self.d).t()).view(len(c), self.count, self.size) + self.bias
         m = m.masked_fill(self._absent(torch.arange(self.count)), -math.inf).log_softmax(-1)
-        return (self.classes(c).log_softmax(-1).unsqueeze(-1) + m).reshape(len(c), -1)[:, : self.V]
+        first: Tensor = self.classes(c).log_softmax(-1).unsqueeze(-1)
+        return (first + m).reshape(len(c), -1)[:, : self.V]
 
 
 class Adaptive(Normalized):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ class Mlp(nn.Module):
         super().__init__()
         sizes = [d, *hidden]
         layers: list[nn.Module] = []
-        for before, after in zip(sizes, sizes[1:], strict=False):
+        for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.SiLU()]
         last = nn.Linear(sizes[-1], 1)
         nn.init.zeros_(last.weight)

@@ -87,7 +87,9 @@ class TargetAndLogZ(torch.autograd.Function):
         return d_c, d_weight, d_bias, None
 
 
-def _backward_in_blocks(c: Tensor, weight: Tensor, bias: Tensor, log_z: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _backward_in_blocks(
+    c: Tensor, weight: Tensor, bias: Tensor, log_z: Tensor, s: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The same products with the probabilities made again, block by block."""
     d_c, d_weight, d_bias = torch.zeros_like(c), torch.empty_like(weight), torch.empty_like(bias)
     scaled = c * s

@@ -26,7 +26,9 @@ def open_with_text(folder: Path, from_: str = "") -> tuple[Run, Corpus]:
     return run, corpus
 
 
-def open_scorer(folder: Path, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0) -> Scorer:
+def open_scorer(
+    folder: Path, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0
+) -> Scorer:
     """A Scorer for a run. Without log Z only where that is right: a model that cannot self-normalize is refused."""
     run = open_run(folder)
     kind = run.calibration if calibration is None else calibration

@@ -6,6 +6,7 @@ Looking up words touches only their rows, forward and backward (sparse gradients
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ def squash(x: Tensor) -> Tensor:
     return 10 * torch.tanh(x / 5)
 
 
-LINKS = {"": lambda x: x, "squash": squash, "log_sigmoid": F.logsigmoid}
+LINKS: dict[str, Callable[[Tensor], Tensor]] = {"": lambda x: x, "squash": squash, "log_sigmoid": F.logsigmoid}
 
 
 class Output(nn.Module):
@@ -95,8 +96,8 @@ class Output(nn.Module):
         other = self._copy()
         with torch.no_grad():
             if not self.link:
-                other.weight -= a
-                other.bias -= b
+                other.weight.sub_(a)
+                other.bias.sub_(b)
                 return other
         if self.normalizer is not None and not isinstance(self.normalizer, Affine):
             raise ValueError("cannot fold an affine shift into a bent output that has a network normalizer")
@@ -112,7 +113,7 @@ class Output(nn.Module):
         """A new Output whose m(w,c) is m(w,c) + per_word[w]."""
         other = self._copy()
         with torch.no_grad():
-            other.bias += per_word.view(-1, 1)
+            other.bias.add_(per_word.view(-1, 1))
         return other
 
     def with_normalizer(self, normalizer: nn.Module) -> Output:
@@ -142,7 +143,8 @@ class Output(nn.Module):
         return LINKS[self.link](scores(c, self.weight[words], self.bias[words]))
 
     def _g(self, c: Tensor) -> Tensor:
-        return c.new_zeros(()) if self.normalizer is None else self.normalizer(c)
+        g: Tensor = c.new_zeros(()) if self.normalizer is None else self.normalizer(c)
+        return g
 
     def _finish(self, x: Tensor, c: Tensor) -> Tensor:
         g = self._g(c)

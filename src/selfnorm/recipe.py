@@ -77,7 +77,12 @@ class Recipe:
     training: Training = field(default_factory=Training)
 
 
-SECTIONS: dict[str, type[Any]] = {"data": Data, "model": Model, "criterion": CriterionSettings, "training": Training}
+SECTIONS: dict[str, type[Any]] = {
+    "data": Data,
+    "model": Model,
+    "criterion": CriterionSettings,
+    "training": Training,
+}
 DENSIFIES = {"momentum", "weight_decay", "nesterov", "adam"}
 
 
@@ -96,7 +101,9 @@ def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()
     merged = {name: dict(table.get(name, {})) for name in SECTIONS}
     for name in table:
         if name not in SECTIONS:
-            raise UserError(f'{where}: unknown section [{name}].{nearest(name, SECTIONS)} Known: {", ".join(SECTIONS)}.')
+            raise UserError(
+                f"{where}: unknown section [{name}].{nearest(name, SECTIONS)} Known: {', '.join(SECTIONS)}."
+            )
     for change in changes:
         section, key, value = _split(change)
         merged[section][key] = value
@@ -122,7 +129,7 @@ def _split(change: str) -> tuple[str, str, Any]:
     section, dot, key = name.partition(".")
     if not equals or not dot or section not in SECTIONS:
         raise UserError(
-            f'--set {change}: expected section.key=value, for example criterion.alpha=10. Sections: {", ".join(SECTIONS)}.'
+            f"--set {change}: expected section.key=value, for example criterion.alpha=10. Sections: {', '.join(SECTIONS)}."
         )
     try:
         return section, key, tomllib.loads(f"value = {text}")["value"]
@@ -150,7 +157,9 @@ def _typed(value: Any, default: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value) is not kind:
-        raise UserError(f"{where} = {value!r} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r}).")
+        raise UserError(
+            f"{where} = {value!r} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
+        )
     return value
 
 
@@ -167,12 +176,18 @@ def check(recipe: Recipe) -> None:
         f"criterion.gamma = {c.gamma}: it is the share of contexts whose log Z is penalized, above 0 and at most 1. "
         "Use 1 for Devlin, 0.1 for the paper's NCE-R",
     )
-    _require(c.shared in ("window", "step", "token"), f'criterion.shared = "{c.shared}": choose window, step or token')
+    _require(
+        c.shared in ("window", "step", "token"),
+        f'criterion.shared = "{c.shared}": choose window, step or token',
+    )
     _require(
         c.penalty in ("", "none", "exact", "sampled", "variance"),
         f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',
     )
-    _require(min(t.epochs, t.batch, t.steps, t.threads) >= 1, "training: epochs, batch, steps and threads must be at least 1")
+    _require(
+        min(t.epochs, t.batch, t.steps, t.threads) >= 1,
+        "training: epochs, batch, steps and threads must be at least 1",
+    )
     _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
     _require(t.decay >= 1, f"training.decay = {t.decay}: the rate is divided by it, so it must be at least 1")
     _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
@@ -183,4 +198,14 @@ def _require(true: bool, sentence: str) -> None:
         raise UserError(sentence + ".")
 
 
-__all__ = ["CriterionSettings", "Data", "Model", "Recipe", "Training", "change", "read_recipe", "replace", "write_recipe"]
+__all__ = [
+    "CriterionSettings",
+    "Data",
+    "Model",
+    "Recipe",
+    "Training",
+    "change",
+    "read_recipe",
+    "replace",
+    "write_recipe",
+]

@@ -48,7 +48,9 @@ def read_measurement(path: Path) -> Measurement:
     names = {f.name for f in fields(Measurement)}
     missing = {"signature", "mu_z", "sigma_z", "perplexity", "words"} - set(table)
     if missing:
-        raise UserError(f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN")
+        raise UserError(
+            f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN"
+        )
     return Measurement(**{name: value for name, value in table.items() if name in names})
 
 
@@ -104,7 +106,13 @@ def environment() -> dict[str, Any]:
     """Versions and machine, for env.json."""
     packages = ("torch", "numpy", "safetensors", "cyclopts", "rich")
     found = {name: _version(name) for name in packages}
-    return {"selfnorm": __version__, "python": platform.python_version(), "machine": machine(), "date": today(), **found}
+    return {
+        "selfnorm": __version__,
+        "python": platform.python_version(),
+        "machine": machine(),
+        "date": today(),
+        **found,
+    }
 
 
 def _version(package: str) -> str:

@@ -1,10 +1,10 @@
 """The run folder: what is saved and how it is found again. Everything in it is readable or safetensors.
 
-    recipe.toml  vocab.txt  env.json  history.jsonl      readable in an editor
-    model.safetensors  best.safetensors                  the last and the best weights, ready to score: m estimates log p
-    checkpoint.safetensors                               weights, state, chance and place, to resume exactly
-    calibration.json  calibration.shift.safetensors …    what `calibrate` found, and which kind is in use
-    valid.json  test.json  test.shift.json …             measurements, one file per split and calibration
+recipe.toml  vocab.txt  env.json  history.jsonl      readable in an editor
+model.safetensors  best.safetensors                  the last and the best weights, ready to score: m estimates log p
+checkpoint.safetensors                               weights, state, chance and place, to resume exactly
+calibration.json  calibration.shift.safetensors …    what `calibrate` found, and which kind is in use
+valid.json  test.json  test.shift.json …             measurements, one file per split and calibration
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"{folder} is being trained by another process. Wait for it, or choose another folder.") from None
+            raise UserError(
+                f"{folder} is being trained by another process. Wait for it, or choose another folder."
+            ) from None
         yield
 
 
@@ -79,15 +81,19 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
 
 def open_run(folder: Path) -> Run:
     if not (folder / "recipe.toml").is_file():
-        raise UserError(f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train RECIPE --to {folder}")
+        raise UserError(
+            f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train RECIPE --to {folder}"
+        )
     return Run(folder, read_recipe(folder / "recipe.toml"), read_vocab(folder / "vocab.txt"))
 
 
 def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
     """A run may be made longer, or saved at other times; anything else would mix two runs."""
-    free = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
     if replace(old, training=replace(old.training, **free)) != replace(new, training=replace(new.training, **free)):
-        raise UserError(f"{folder} already holds a run with another recipe. Choose another folder, or remove this one to start over.")
+        raise UserError(
+            f"{folder} already holds a run with another recipe. Choose another folder, or remove this one to start over."
+        )
 
 
 # Weights
@@ -132,7 +138,9 @@ def _fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
         if tied and name == "output.weight":
             continue
         if name not in tensors or tensors[name].shape != tensor.shape:
-            raise UserError(f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. Was recipe.toml edited?")
+            raise UserError(
+                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. Was recipe.toml edited?"
+            )
         with torch.no_grad():
             tensor.copy_(tensors[name])
 
@@ -170,11 +178,15 @@ def has_calibration(run: Run, kind: str) -> bool:
 def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
     """The model with a stored calibration: shift and affine are folded into the rows, mlp is subtracted."""
     if not has_calibration(run, kind):
-        raise UserError(f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}")
+        raise UserError(
+            f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
+        )
     tensors, _ = _read_tensors(run.file(f"calibration.{kind}.safetensors"))
     if kind in ("shift", "affine"):
         return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
-    hidden = [len(t) for name, t in sorted(tensors.items()) if name.startswith("network") and name.endswith("bias")][:-1]
+    hidden = [len(t) for name, t in sorted(tensors.items()) if name.startswith("network") and name.endswith("bias")][
+        :-1
+    ]
     normalizer = Mlp(model.output.d, hidden)
     normalizer.load_state_dict(tensors)
     return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
@@ -183,13 +195,21 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
 # Checkpoints
 
 
-def save_checkpoint(run: Run, model: LanguageModel, place: Place, rng: torch.Generator, history: list[dict[str, Any]]) -> None:
+def save_checkpoint(
+    run: Run, model: LanguageModel, place: Place, rng: torch.Generator, history: list[dict[str, Any]]
+) -> None:
     """Everything the next step depends on, in one file, so that it is whole or old."""
     tensors = {f"model.{name}": t for name, t in _tensors(model).items()}
     tensors["rng"] = rng.get_state()
     for i, layer in enumerate(place.state or []):
         tensors |= {f"state.{i}.{j}": part.contiguous() for j, part in enumerate(layer)}
-    numbers = {"epoch": place.epoch, "window": place.window, "fit": place.fit, "penalty": place.penalty, "words": place.words}
+    numbers = {
+        "epoch": place.epoch,
+        "window": place.window,
+        "fit": place.fit,
+        "penalty": place.penalty,
+        "words": place.words,
+    }
     with atomic(run.file("checkpoint.safetensors")) as temporary:
         save_file(tensors, temporary, metadata={"place": json.dumps(numbers), "history": json.dumps(history)})
     write_text(run.file("history.jsonl"), "".join(json.dumps(line) + "\n" for line in history))

@@ -35,7 +35,12 @@ def learning_rate(training: Training, epoch: int) -> float:
 
 
 def train(
-    model: LanguageModel, criterion: Criterion, windows: Windows, training: Training, rng: torch.Generator, place: Place
+    model: LanguageModel,
+    criterion: Criterion,
+    windows: Windows,
+    training: Training,
+    rng: torch.Generator,
+    place: Place,
 ) -> Iterator[Place]:
     """Step through the windows from `place` on, yielding after each; the LSTM state is carried and never reset.
 
@@ -50,7 +55,7 @@ def train(
             loss = criterion(model.output, c, window, rng)
             total = loss.fit.sum() if loss.penalty is None else loss.fit.sum() + loss.penalty.sum()
             _refuse_nan(float(total.detach()), place, len(windows))
-            (total / windows.B).backward()
+            (total / windows.B).backward()  # type: ignore[no-untyped-call]
             norm = step(parameters, learning_rate(training, place.epoch), training.clip)
             _refuse_nan(norm, place, len(windows))
             place.state, place.window = detach(state), index + 1

@@ -64,7 +64,15 @@ def minimize(criterion, noise_weights: Tensor, link: str = "", normalizer=None) 
     T = len(noise_weights)
     window, c = one_word_each(T), torch.ones(V, T, 1, dtype=torch.float64)
     weight = P.unsqueeze(1) * noise_weights
-    optimizer = torch.optim.LBFGS([output.bias], lr=1.0, max_iter=400, tolerance_grad=1e-11, tolerance_change=1e-14, history_size=30, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS(
+        [output.bias],
+        lr=1.0,
+        max_iter=400,
+        tolerance_grad=1e-11,
+        tolerance_change=1e-14,
+        history_size=30,
+        line_search_fn="strong_wolfe",
+    )
 
     def closure() -> Tensor:
         optimizer.zero_grad()

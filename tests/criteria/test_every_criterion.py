@@ -67,7 +67,7 @@ def test_the_same_chance_gives_the_same_loss_and_another_does_not(name: str, sha
     criterion, output, c, window = problem(name, shared)
     first, again, other = (float(total(criterion, output, c, window, seed).detach()) for seed in (1, 1, 2))
     assert first == again and np.isfinite(first)
-    random = MENU[name].samples and name != "nce_batch" or name in ("andreas", "infrequent")
+    random = (MENU[name].samples and name != "nce_batch") or name in ("andreas", "infrequent")
     assert (first != other) == random
 
 
@@ -77,9 +77,21 @@ def test_the_order_of_contexts_does_not_matter(name: str) -> None:
     order = torch.tensor([2, 0, 1])
     turned = Window(window.inputs[order], window.targets[order])
     one, two = total(criterion, output, c, window), total(criterion, output, c[order], turned)
-    if name in ("andreas", "nce_r", "infrequent"):  # D' is a random share of places, so compare what does not depend on it
-        one = criterion.fit(output, c, window, torch.Generator().manual_seed(1)).loss.sum() if name != "infrequent" else one * 0
-        two = criterion.fit(output, c[order], turned, torch.Generator().manual_seed(1)).loss.sum() if name != "infrequent" else two * 0
+    if name in (
+        "andreas",
+        "nce_r",
+        "infrequent",
+    ):  # D' is a random share of places, so compare what does not depend on it
+        one = (
+            criterion.fit(output, c, window, torch.Generator().manual_seed(1)).loss.sum()
+            if name != "infrequent"
+            else one * 0
+        )
+        two = (
+            criterion.fit(output, c[order], turned, torch.Generator().manual_seed(1)).loss.sum()
+            if name != "infrequent"
+            else two * 0
+        )
     assert float(one.detach()) == pytest.approx(float(two.detach()), rel=1e-9)
 
 
@@ -111,15 +123,32 @@ class Largest(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, (list, tuple)) else [result]:
             in_place = any(tensor is a for a in args)
-            if isinstance(tensor, torch.Tensor) and not in_place and tensor.layout == torch.strided and not _is_view(func):
-                if tensor.numel() > self.elements:
-                    self.elements, self.what = tensor.numel(), str(func)
+            if (
+                isinstance(tensor, torch.Tensor)
+                and not in_place
+                and tensor.layout == torch.strided
+                and not _is_view(func)
+            ) and tensor.numel() > self.elements:
+                self.elements, self.what = tensor.numel(), str(func)
         return result
 
 
 def _is_view(func) -> bool:
     name = str(func)
-    return any(word in name for word in ("view", "detach", "transpose", "aten.t.", "expand", "alias", "slice", "select", "unsqueeze"))
+    return any(
+        word in name
+        for word in (
+            "view",
+            "detach",
+            "transpose",
+            "aten.t.",
+            "expand",
+            "alias",
+            "slice",
+            "select",
+            "unsqueeze",
+        )
+    )
 
 
 @pytest.mark.parametrize("name", SAMPLED)

@@ -1,7 +1,7 @@
 """Seconds per training step of each criterion against the vocabulary, beside the floors.
 
-    lstm      the recurrent layers' own forward and backward on the same window: the floor of a sampled criterion
-    products  three matrix products of the output layer, plus the lstm: the floor of an exact one
+lstm      the recurrent layers' own forward and backward on the same window: the floor of a sampled criterion
+products  three matrix products of the output layer, plus the lstm: the floor of an exact one
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def one_step(model: LanguageModel, settings: CriterionSettings, counts: np.ndarr
         c, _ = model.contexts(window.inputs, None, rng)
         loss = criterion(model.output, c, window, rng)
         total = loss.fit.sum() if loss.penalty is None else loss.fit.sum() + loss.penalty.sum()
-        (total / B).backward()
+        (total / B).backward()  # type: ignore[no-untyped-call]
         step(parameters, 1e-3, 5.0)
 
     return work
@@ -62,7 +62,7 @@ def lstm_floor(model: LanguageModel, rng: torch.Generator) -> Work:
         y: Tensor = x.requires_grad_()
         for layer in model.encoder.layers:
             y, _ = layer(y)
-        y.sum().backward()
+        y.sum().backward()  # type: ignore[no-untyped-call]
         for p in layers:
             p.grad = None
         x.grad = None
@@ -102,7 +102,12 @@ class UsualProgram(nn.Module):
 
 
 def bench_steps(
-    ds: Sequence[int], Vs: Sequence[int], criteria: Sequence[str], rounds: int = 7, threads: int = 2, usual: bool = True
+    ds: Sequence[int],
+    Vs: Sequence[int],
+    criteria: Sequence[str],
+    rounds: int = 7,
+    threads: int = 2,
+    usual: bool = True,
 ) -> list[dict[str, Any]]:
     """One row per criterion, d and V: median seconds per step, the floor's seconds and the ratio."""
     torch.set_num_threads(threads)
@@ -110,7 +115,13 @@ def bench_steps(
     rows: list[dict[str, Any]] = []
     for d in ds:
         for V in Vs:
-            rows += _at(d, V, [name for name in criteria if V <= LARGEST or _free(name)], rounds, usual and V <= LARGEST)
+            rows += _at(
+                d,
+                V,
+                [name for name in criteria if V <= LARGEST or _free(name)],
+                rounds,
+                usual and V <= LARGEST,
+            )
     return rows
 
 
@@ -138,7 +149,7 @@ def _at(d: int, V: int, criteria: Sequence[str], rounds: int, usual: bool) -> li
 
 
 def _row(name: str, d: int, V: int, seconds: dict[str, float]) -> dict[str, Any]:
-    exact = name in NAMES and NAMES[name].normalizes == 1 or name == "usual torch program"
+    exact = (name in NAMES and NAMES[name].normalizes == 1) or name == "usual torch program"
     floor = seconds["lstm"] + (seconds.get("products", 0.0) if exact else 0.0)
     return {
         "criterion": name, "d": d, "V": V, "seconds": seconds[name], "floor_seconds": floor,

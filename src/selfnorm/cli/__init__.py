@@ -28,7 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        app(given, exit_on_error=False, print_error=True, error_console=Console(stderr=True), result_action="return_none")
+        app(
+            given,
+            exit_on_error=False,
+            print_error=True,
+            error_console=Console(stderr=True),
+            result_action="return_none",
+        )
     except CycloptsError:
         return 2
     except UserError as error:

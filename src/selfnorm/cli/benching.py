@@ -18,7 +18,11 @@ Names = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True
 
 
 def register(app: App) -> None:
-    benches = App(name="bench", help="Time training steps and scoring on this machine, as ratios to the unavoidable.", help_format="plaintext")
+    benches = App(
+        name="bench",
+        help="Time training steps and scoring on this machine, as ratios to the unavoidable.",
+        help_format="plaintext",
+    )
     benches.command(steps)
     benches.command(scoring)
     app.command(benches)
@@ -51,7 +55,13 @@ def steps(
 
 
 def scoring(
-    *, d: Numbers = None, vocab: Numbers = None, rounds: int = 7, threads: int = 2, to: Path | None = None, json_: Json = False
+    *,
+    d: Numbers = None,
+    vocab: Numbers = None,
+    rounds: int = 7,
+    threads: int = 2,
+    to: Path | None = None,
+    json_: Json = False,
 ) -> None:
     """Seconds per 1,000 words of scoring with and without log Z, and the ratio to the recurrent layers alone.
 
@@ -83,5 +93,15 @@ def _show(name: str, rows: list[dict[str, Any]], key: str, to: Path | None, as_j
     if as_json:
         print(json.dumps(found))
         return
-    cells = [[r["criterion"], str(r["d"]), f"{r['V']:,}", f"{1000 * r[key]:.2f}", f"{1000 * r['floor_seconds']:.2f}", f"{r['ratio']:.2f}", f"{r['peak_megabytes']:,}"] for r in rows]  # fmt: skip
+    cells = [
+        [
+            r["criterion"],
+            str(r["d"]),
+            f"{r['V']:,}",
+            *(f"{1000 * r[k]:.2f}" for k in (key, "floor_seconds")),
+            f"{r['ratio']:.2f}",
+            f"{r['peak_megabytes']:,}",
+        ]
+        for r in rows
+    ]
     table(f"{name}: medians, ms", ["", "d", "V", "ms", "floor ms", "times the floor", "peak MB"], cells)

@@ -14,7 +14,11 @@ from selfnorm.terminal import say, table
 
 
 def register(app: App) -> None:
-    studies = App(name="study", help="Run many recipes: the paper's tables, or a grid of your own.", help_format="plaintext")
+    studies = App(
+        name="study",
+        help="Run many recipes: the paper's tables, or a grid of your own.",
+        help_format="plaintext",
+    )
     studies.command(plan)
     studies.command(run)
     for command in (demo, report):
@@ -89,16 +93,28 @@ def run(
     from selfnorm.study.engines import run_here, run_on_ray
     from selfnorm.study.plan import read_study
 
-    planned = [p for p in read_study(name, _with_folder(set_, from_), seeds).planned if not only or any(o in p.name for o in only)]
+    planned = [
+        p
+        for p in read_study(name, _with_folder(set_, from_), seeds).planned
+        if not only or any(o in p.name for o in only)
+    ]
     if not planned:
-        raise UserError(f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}")
+        raise UserError(
+            f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}"
+        )
     failed = (run_on_ray if on == "ray" else run_here)(planned, to, jobs or os.cpu_count() or 1)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
     if failed:
         raise SystemExit(1)
 
 
-def report(folder: Path, /, *, out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("report.html"), title: str = "selfnorm report") -> None:
+def report(
+    folder: Path,
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("report.html"),
+    title: str = "selfnorm report",
+) -> None:
     """Turn every measurement below a folder into one self-contained page, or into Markdown or CSV tables.
 
     Parameters

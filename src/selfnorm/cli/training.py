@@ -12,7 +12,10 @@ from cyclopts import App, Parameter
 from selfnorm.recipe import change, read_recipe
 from selfnorm.terminal import say, table
 
-Changes = Annotated[list[str] | None, Parameter(name="--set", negative="", help="Change one value: --set criterion.alpha=10. Repeat for more.")]
+Changes = Annotated[
+    list[str] | None,
+    Parameter(name="--set", negative="", help="Change one value: --set criterion.alpha=10. Repeat for more."),
+]
 From = Annotated[str, Parameter(name="--from", help="Folder that holds the text; also SELFNORM_DATA.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for programs.")]
 
@@ -85,7 +88,10 @@ def measure(
     /,
     *,
     split: Literal["valid", "test", "train"] = "test",
-    calibration: Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Default: the one in use in the run.")] = None,
+    calibration: Annotated[
+        Literal["none", "shift", "affine", "mlp"] | None,
+        Parameter(help="Default: the one in use in the run."),
+    ] = None,
     from_: From = "",
     json_: Json = False,
 ) -> None:
@@ -107,13 +113,24 @@ def measure(
         print(json.dumps(asdict(found)))
         return
     rows = [
-        [name, f"{getattr(found, name):.4f}", f"{found.intervals[name][0]:.4f} to {found.intervals[name][1]:.4f}"]
+        [
+            name,
+            f"{getattr(found, name):.4f}",
+            f"{found.intervals[name][0]:.4f} to {found.intervals[name][1]:.4f}",
+        ]
         for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation")
     ]
-    table(f"{run}, {split}: {found.words:,} words in {found.seconds:.1f} s", ["", "value", "95 % interval"], rows)
+    table(
+        f"{run}, {split}: {found.words:,} words in {found.seconds:.1f} s",
+        ["", "value", "95 % interval"],
+        rows,
+    )
     if found.theory:
         t = found.theory
-        say(f"Theorem 1 holds for {t['theorem_1_holds']:,} of {t['contexts']:,} contexts; Theorem 2: {t['abs_mu_z']:.4f} <= {t['theorem_2_epsilon']:.4f}.")
+        say(
+            f"Theorem 1 holds for {t['theorem_1_holds']:,} of {t['contexts']:,} contexts; "
+            f"Theorem 2: {t['abs_mu_z']:.4f} <= {t['theorem_2_epsilon']:.4f}."
+        )
     say(found.signature)
 
 
@@ -161,5 +178,8 @@ def calibrate(
         print(json.dumps({"kind": with_, **found}))
         return
     before, after = found["valid_before"], found["valid_after"]
-    rows = [[name, f"{before[name]:.4f}", f"{after[name]:.4f}"] for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")]
+    rows = [
+        [name, f"{before[name]:.4f}", f"{after[name]:.4f}"]
+        for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")
+    ]
     table(f"{run}: {with_}, {found['seconds']:.0f} s, held-out validation text", ["", "before", "after"], rows)

@@ -18,7 +18,10 @@ from selfnorm.results import command_line, today
 from selfnorm.terminal import progress, say, table
 
 Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
-Format = Annotated[Literal["kaldi", "srilm", "nemo", "moses", "jsonl"], Parameter(name="--format", help="The lists' format.")]
+Format = Annotated[
+    Literal["kaldi", "srilm", "nemo", "moses", "jsonl"], Parameter(name="--format", help="The lists' format.")
+]
+Kind = Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Instead of the one in use.")]
 SkipBad = Annotated[bool, Parameter(negative="", help="Leave out lines that cannot be read, and count them.")]
 
 
@@ -122,7 +125,10 @@ def rescore(
 
     scorer = open_scorer(run, normalized, unk_penalty=unk_penalty)
     read, skipped = read_lists(lists, format_, skip_bad)
-    weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any](skipped=len(skipped))
+    weights, facts = (
+        work.Weights(lm_weight, word_penalty, old_lm_weight),
+        dict[str, Any](skipped=len(skipped)),
+    )
     with progress("rescore", len(read), "lists") as advance:
         found = work.tables(scorer, read, advance=advance)
     if tune is not None:
@@ -140,16 +146,30 @@ def rescore(
     if skipped:
         say(f"skipped {facts['skipped']} bad lines; the first: {skipped[0]}")
     if json_:
-        print(json.dumps({**facts, "picked": {n.name: " ".join(n.hypotheses[i].words) if i >= 0 else "" for n, i in zip(read, picked, strict=True)}}))
+        print(
+            json.dumps(
+                {
+                    **facts,
+                    "picked": {
+                        n.name: " ".join(n.hypotheses[i].words) if i >= 0 else ""
+                        for n, i in zip(read, picked, strict=True)
+                    },
+                }
+            )
+        )
         return
     for line in written(read, found, weights, print_, format_):
         print(line)
-    say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else f"{key} {value}" for key, value in facts.items()))
+    say(
+        "  ".join(
+            f"{key} {value:.4f}" if isinstance(value, float) else f"{key} {value}" for key, value in facts.items()
+        )
+    )
 
 
 def verdict(
     run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
-    references: Path | None = None, allowed: float = 0.02, calibration: Literal["none", "shift", "affine", "mlp"] | None = None,
+    references: Path | None = None, allowed: float = 0.02, calibration: Kind = None,
     skip_bad: SkipBad = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Say whether skipping log Z is safe on your lists: how often the 1-best changes, by how much, and what it saves.
@@ -178,12 +198,13 @@ def verdict(
     if json_:
         print(json.dumps({**found.table(), "skipped": len(skipped)}))
         return
+    times = found.seconds_exact / found.seconds_unnormalized
     rows = [
         ["lists with a choice", str(found.lists)],
         ["1-best changes", f"{found.flips} ({found.flip_rate:.2%}; 95 %: {found.flip_interval[0]:.2%} to {found.flip_interval[1]:.2%})"],
         ["spread of Σ log Z within a list", f"{found.spread:.4f}"],
         ["gap between best and second", f"{found.gap:.4f}"],
-        ["seconds exact / unnormalized", f"{found.seconds_exact:.2f} / {found.seconds_unnormalized:.2f} ({found.seconds_exact / found.seconds_unnormalized:.1f} x)"],
+        ["seconds exact / unnormalized", f"{found.seconds_exact:.2f} / {found.seconds_unnormalized:.2f} ({times:.1f} x)"],
     ]  # fmt: skip
     if found.wer_exact is not None and found.wer_unnormalized is not None:
         rows.append(["WER exact / unnormalized", f"{found.wer_exact:.2%} / {found.wer_unnormalized:.2%}"])
@@ -192,7 +213,7 @@ def verdict(
 
 
 def complete(
-    run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Literal["none", "shift", "affine", "mlp"] | None = None,
+    run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
     json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
@@ -227,9 +248,17 @@ def complete(
     line = signature(made.recipe, "mscc", calibration or made.calibration)
     row = {
         "model": made.recipe.criterion.name, "d": made.recipe.model.d, "calibration": calibration or made.calibration,
-        **{key: f"{result[key]:.2f}" for key in ("acc_n", "delta_acc", "perplexity", "sigma_z")}, "p (McNemar)": f"{result['mcnemar_p']:.3f}",
+        **{key: f"{result[key]:.2f}" for key in ("acc_n", "delta_acc", "perplexity", "sigma_z")},
+        "p (McNemar)": f"{result['mcnemar_p']:.3f}",
     }  # fmt: skip
-    full = {"kind_of_result": "Sentence completion", "row": row, "signature": line, "command": command_line(), "date": today(), **result}
+    full = {
+        "kind_of_result": "Sentence completion",
+        "row": row,
+        "signature": line,
+        "command": command_line(),
+        "date": today(),
+        **result,
+    }
     if to is not None:
         write_json(to, full)
     if json_:
@@ -240,7 +269,8 @@ def complete(
 
 
 def export(
-    run: Path, /, *, to: Annotated[Literal["onnx"], Parameter(name="--to")] = "onnx", out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    run: Path, /, *, to: Annotated[Literal["onnx"], Parameter(name="--to")] = "onnx",
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     exact: Annotated[bool, Parameter(negative="")] = False, int8: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:  # fmt: skip
     """Export a model as an ONNX graph that scores candidate words only, for use without torch.

@@ -78,7 +78,9 @@ class Draw:
     def log_kq_per_word(self) -> Tensor:
         """log k·q(w) for every word (V,), for criteria that must add it back after training."""
         if isinstance(self.noise, BigramNoise):
-            raise UserError("This criterion adds log k·q(w) back to each word's bias, which bigram noise does not allow.")
+            raise UserError(
+                "This criterion adds log k·q(w) back to each word's bias, which bigram noise does not allow."
+            )
         return self.noise.log_p(torch.arange(len(self.noise))) + math.log(self.k)
 
 

@@ -25,7 +25,6 @@ from selfnorm.noise import make_noise
 from selfnorm.output import Output
 from selfnorm.recipe import CriterionSettings
 
-
 Make = Callable[[CriterionSettings, Draw], Fit]
 
 
@@ -107,7 +106,9 @@ def _penalty(settings: CriterionSettings, line: Entry, draw: Draw) -> Penalty | 
     if settings.alpha <= 0 or settings.penalty == "none":
         return None
     if line.output != "full":
-        raise UserError(f"criterion {settings.name} is normalized by construction: log Z is 0 and needs no penalty. Leave alpha out.")
+        raise UserError(
+            f"criterion {settings.name} is normalized by construction: log Z is 0 and needs no penalty. Leave alpha out."
+        )
     if settings.penalty == "sampled":
         return Sampled(settings.alpha, draw)
     return Variance(settings.alpha) if settings.penalty == "variance" else Exact(settings.alpha, settings.gamma)

@@ -54,7 +54,7 @@ class SampledSoftmax:
 class Ranking:
     """Pick the true word out of a line-up with k i.i.d. noise words, hits kept (Ma & Collins 2018).
 
-        loss(w, c) = -log [ e^{m(w)}/q(w) / (e^{m(w)}/q(w) + Σ_i e^{m_i}/q(w_i)) ]
+    loss(w, c) = -log [ e^{m(w)}/q(w) / (e^{m(w)}/q(w) + Σ_i e^{m_i}/q(w_i)) ]
     """
 
     draw: Draw

@@ -14,28 +14,7 @@ from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.tables import Table, overview, paper_tables
 from selfnorm.results import machine, today
 
-TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title><style>
-body{font:15px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid #ddd}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.88rem}
-.wide{overflow-x:auto}th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e5e5e5;white-space:nowrap}
-th{background:#f4f4f4}th:first-child,td:first-child{text-align:left}
-figure{margin:1rem 0}svg{max-width:100%;height:auto}figcaption,.note{color:#555;font-size:.9rem}
-code{background:#f4f4f4;padding:.1rem .3rem;border-radius:3px}details{margin:1rem 0}
-</style></head><body>
-<h1>{{ title }}</h1>
-<p class="note">selfnorm {{ version }}, {{ date }}, {{ machine }}. A model is self-normalized when log Z is near 0 for every context:
-μ_z is its mean, σ_z its spread; u_perplexity takes the scores as if they were log-probabilities.</p>
-{% for table in tables %}<h2>{{ table.title }}</h2><div class="wide"><table><thead><tr>{% for name in table.head %}<th>{{ name }}</th>{% endfor %}</tr></thead><tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table></div>{% for note in table.notes %}<p class="note">{{ note }}</p>{% endfor %}{% endfor %}
-{% for figure in figures %}<h2>{{ figure.title }}</h2><figure>{{ figure.svg | safe }}<figcaption>{{ figure.caption }}</figcaption></figure>{% endfor %}
-<h2>Signatures</h2><details><summary>What each number is, and the command that made it</summary>
-<ul>{% for record in records %}<li><code>{{ record.measured.signature }}</code><br><span class="note">{{ record.measured.command }} ({{ record.measured.date }})</span></li>{% endfor %}</ul></details>
-</body></html>
-"""
+TEMPLATE = Path(__file__).parent / "page.html"
 
 
 def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper: bool = True) -> list[Table]:
@@ -72,9 +51,15 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
         from jinja2 import Environment
     except ImportError:
         raise missing_extra("jinja2", "report", "Writing the page") from None
-    template = Environment(autoescape=True).from_string(TEMPLATE)
+    template = Environment(autoescape=True).from_string(TEMPLATE.read_text(encoding="utf-8"))
     return template.render(
-        title=title, version=__version__, date=today(), machine=machine(), tables=tables, records=collected.records, figures=_figures(collected)
+        title=title,
+        version=__version__,
+        date=today(),
+        machine=machine(),
+        tables=tables,
+        records=collected.records,
+        figures=_figures(collected),
     )
 
 
@@ -99,7 +84,13 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
     figures = []
     if len(group) > 1:
         caption = "Every model and calibration: across is quality, down is how safe it is to skip log Z."
-        figures.append({"title": f"σ_z against perplexity, {where}", "svg": plots.frontier(group, where), "caption": caption})
+        figures.append(
+            {
+                "title": f"σ_z against perplexity, {where}",
+                "svg": plots.frontier(group, where),
+                "caption": caption,
+            }
+        )
     widest = max(int(r.parts["d"]) for r in group)
     chosen = [r for r in group if int(r.parts["d"]) == widest and r.calibration in ("none", "mlp")][:8]
     if chosen:
@@ -108,7 +99,13 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
     raw = [r for name in FIGURE_1 for r in chosen if r.parts["criterion"] == name and r.calibration == "none"][:3]
     if raw:
         caption = "The paper's figure: low-entropy predictions are where log Z strays."
-        figures.append({"title": f"Entropy and log Z, {where}", "svg": plots.entropy_histogram(raw, where), "caption": caption})
+        figures.append(
+            {
+                "title": f"Entropy and log Z, {where}",
+                "svg": plots.entropy_histogram(raw, where),
+                "caption": caption,
+            }
+        )
     return figures
 
 

@@ -25,7 +25,15 @@ def _figure(width: float = 7, height: float = 4.2, **how: Any) -> tuple[Any, Any
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    pyplot.rcParams.update({"svg.hashsalt": "selfnorm", "svg.fonttype": "path", "font.size": 10, "axes.grid": True, "grid.alpha": 0.3})
+    pyplot.rcParams.update(
+        {
+            "svg.hashsalt": "selfnorm",
+            "svg.fonttype": "path",
+            "font.size": 10,
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+        }
+    )
     return pyplot.subplots(figsize=(width, height), layout="constrained", **how)
 
 
@@ -44,7 +52,14 @@ def curves(collected: Collected) -> str:
     for index, (name, lines) in enumerate(sorted(collected.histories.items())):
         epochs = [line["epoch"] for line in lines]
         for axis, key in zip(axes, ("perplexity", "sigma_z"), strict=True):
-            axis.plot(epochs, [line[key] for line in lines], label=short(name), color=COLOURS[index % 8], marker=MARKS[index % 8], ms=3)
+            axis.plot(
+                epochs,
+                [line[key] for line in lines],
+                label=short(name),
+                color=COLOURS[index % 8],
+                marker=MARKS[index % 8],
+                ms=3,
+            )
     for axis, title in zip(axes, ("validation perplexity", "validation σ_z (spread of log Z)"), strict=True):
         axis.set(xlabel="epoch", ylabel=title.split(" (")[0], title=title, yscale="log")
         _plain_log(axis)
@@ -74,7 +89,9 @@ def frontier(records: Sequence[Record], title: str) -> str:
     axis.set(xlabel="perplexity (exact)", ylabel="σ_z", yscale="log", title=f"{title}: down and left is better")
     _plain_log(axis)
     kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
-    axis.text(0.99, 0.98, "marker filling: " + ", ".join({"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}[k] for k in kinds), transform=axis.transAxes, ha="right", va="top", fontsize=8)  # fmt: skip
+    filling = {"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}
+    key = "marker filling: " + ", ".join(filling[kind] for kind in kinds)
+    axis.text(0.99, 0.98, key, transform=axis.transAxes, ha="right", va="top", fontsize=8)
     axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)
 
@@ -104,12 +121,21 @@ def entropy_histogram(records: Sequence[Record], title: str) -> str:
         h = r.measured.entropy_histogram
         counts = np.asarray(h["counts"], dtype=float).T
         shown = axis.imshow(
-            np.log10(1 + counts), origin="lower", aspect="auto", extent=(*h["entropy"], *h["log_z"]), cmap="viridis", interpolation="nearest"
+            np.log10(1 + counts),
+            origin="lower",
+            aspect="auto",
+            extent=(*h["entropy"], *h["log_z"]),
+            cmap="viridis",
+            interpolation="nearest",
         )
         if h["log_z"][0] < 0 < h["log_z"][1]:
             axis.axhline(0, color="white", lw=0.8, ls=":")
         axis.grid(visible=False)
-        axis.set(xlabel="entropy H (nats)", ylabel="log Z", title=f"{r.name}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}")
+        axis.set(
+            xlabel="entropy H (nats)",
+            ylabel="log Z",
+            title=f"{r.name}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}",
+        )
     figure.colorbar(shown, ax=axes[0][-1], label="log10(1 + contexts)")
     figure.suptitle(title, fontsize=11)
     return _svg(figure)
@@ -141,7 +167,14 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
     for axis, d in zip(axes[0], ds, strict=True):
         for index, name in enumerate(names):
             mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
-            axis.plot([r["V"] for r in mine], [1000 * r[key] for r in mine], label=name, color=COLOURS[index % 8], marker=MARKS[index % 8], ms=5, ls="--" if index >= 8 else "-")  # fmt: skip
-        axis.set(xscale="log", yscale="log", xlabel="V (words)", ylabel=f"ms ({key.replace('_', ' ')})", title=f"d = {d}")
+            style = {"color": COLOURS[index % 8], "marker": MARKS[index % 8], "ls": "--" if index >= 8 else "-"}
+            axis.plot([r["V"] for r in mine], [1000 * r[key] for r in mine], label=name, ms=5, **style)
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlabel="V (words)",
+            ylabel=f"ms ({key.replace('_', ' ')})",
+            title=f"d = {d}",
+        )
     axes[0][-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return _svg(figure)

@@ -26,7 +26,12 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
     def markdown(self) -> str:
-        lines = [f"### {self.title}", "", "| " + " | ".join(self.head) + " |", "|" + " --- |" * len(self.head)]
+        lines = [
+            f"### {self.title}",
+            "",
+            "| " + " | ".join(self.head) + " |",
+            "|" + " --- |" * len(self.head),
+        ]
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.rows]
         return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
 
@@ -46,7 +51,20 @@ def overview(records: Sequence[Record]) -> list[Table]:
     return [_overview(data, split, group) for (data, split), group in sorted(groups.items())]
 
 
-HEAD = ["model", "d", "k", "calibration", "mu_z", "sigma_z", "95 %", "perplexity", "95 %", "u_perplexity", "corr(H, log Z)", "seed"]
+HEAD = [
+    "model",
+    "d",
+    "k",
+    "calibration",
+    "mu_z",
+    "sigma_z",
+    "95 %",
+    "perplexity",
+    "95 %",
+    "u_perplexity",
+    "corr(H, log Z)",
+    "seed",
+]
 
 
 def _overview(data: str, split: str, group: list[Record]) -> Table:
@@ -105,14 +123,16 @@ def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
 
 
 def compare(paper: float | None, ours: Sequence[Record], name: str) -> str:
-    """"paper / ours / difference"; several seeds give their mean and spread."""
+    """ "paper / ours / difference"; several seeds give their mean and spread."""
     digits = SHOWN[name]
     left = "–" if paper is None else f"{paper:.{digits}f}"
     if not ours:
         return f"{left} / not run"
     values = [getattr(r.measured, name) for r in ours]
     mean = sum(values) / len(values)
-    spread = f" ± {(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5:.{digits}f}" if len(values) > 1 else ""
+    spread = (
+        f" ± {(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5:.{digits}f}" if len(values) > 1 else ""
+    )
     if paper is None:
         return f"– / {mean:.{digits}f}{spread}"
     gap = f"{100 * (mean / paper - 1):+.1f} %" if "perplexity" in name else f"{mean - paper:+.{digits}f}"

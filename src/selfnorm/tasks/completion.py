@@ -37,10 +37,14 @@ def read_questions(path: Path, answers: Path | None = None) -> list[Question]:
     rows = _csv(path)
     head, found = rows[0], []
     if len(head) < 4 or head[0].lower() != "id" or head[1].lower() != "question":
-        raise UserError(f"{path} line 1: expected id,question and at least two columns of choices, found {','.join(head)[:80]!r}.")
+        raise UserError(
+            f"{path} line 1: expected id,question and at least two columns of choices, found {','.join(head)[:80]!r}."
+        )
     for number, row in enumerate(rows[1:], 2):
         if len(row) != len(head) or any(not choice.strip() for choice in row[2:]):
-            raise UserError(f"{path} line {number}: expected {len(head) - 2} choices, found {sum(bool(c.strip()) for c in row[2:])}.")
+            raise UserError(
+                f"{path} line {number}: expected {len(head) - 2} choices, found {sum(bool(c.strip()) for c in row[2:])}."
+            )
         if row[1].count(GAP) != 1:
             raise UserError(f"{path} line {number}: expected one gap {GAP}, found {row[1].count(GAP)}.")
         found.append(Question(row[0], row[1], tuple(choice.strip() for choice in row[2:])))
@@ -55,10 +59,14 @@ def _with_answers(questions: list[Question], path: Path) -> list[Question]:
         raise UserError(f"{path} has {len(rows)} answers for {len(questions)} questions.")
     for number, (question, row) in enumerate(zip(questions, rows, strict=True), 2):
         if len(row) < 2 or row[0] != question.name:
-            raise UserError(f"{path} line {number}: expected the answer to question {question.name}, found {','.join(row)[:60]!r}.")
+            raise UserError(
+                f"{path} line {number}: expected the answer to question {question.name}, found {','.join(row)[:60]!r}."
+            )
         place = "abcdefghijklmnopqrstuvwxyz".find(row[1].strip().lower().rstrip(")") or "?")
         if len(row[1].strip().rstrip(")")) != 1 or not 0 <= place < len(question.choices):
-            raise UserError(f"{path} line {number}: the answer {row[1]!r} is not among the {len(question.choices)} choices.")
+            raise UserError(
+                f"{path} line {number}: the answer {row[1]!r} is not among the {len(question.choices)} choices."
+            )
         answered.append(Question(question.name, question.text, question.choices, place))
     return answered
 
@@ -80,7 +88,12 @@ class Answered:
     answer_log_z: np.ndarray
 
 
-def answer(scorer: Scorer, questions: Sequence[Question], cut: Callable[[str], list[str]], advance: Callable[[float], None] = lambda n: None) -> Answered:
+def answer(
+    scorer: Scorer,
+    questions: Sequence[Question],
+    cut: Callable[[str], list[str]],
+    advance: Callable[[float], None] = lambda n: None,
+) -> Answered:
     """Both ways at once; the part left of the gap is shared by the candidates and runs once."""
     normalized, unnormalized, nll, log_z = [], [], [], []
     for at in range(0, len(questions), AT_ONCE):
@@ -122,7 +135,12 @@ def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
         "mu_z": float(found.answer_log_z.mean()),
         "sigma_z": float(found.answer_log_z.std()),
         "disagree": [
-            {"id": q.name, "normalized": q.choices[n], "unnormalized": q.choices[u], "answer": q.choices[q.answer or 0]}
+            {
+                "id": q.name,
+                "normalized": q.choices[n],
+                "unnormalized": q.choices[u],
+                "answer": q.choices[q.answer or 0],
+            }
             for q, n, u in zip(questions, found.normalized, found.unnormalized, strict=True)
             if n != u
         ],

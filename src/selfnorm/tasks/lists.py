@@ -83,7 +83,8 @@ def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
         try:
             table = json.loads(line)
             hypotheses = tuple(
-                Hypothesis(tuple(h["text"].split()), float(h.get("score", 0.0)), float(h.get("lm", 0.0)), h) for h in table["hyps"]
+                Hypothesis(tuple(h["text"].split()), float(h.get("score", 0.0)), float(h.get("lm", 0.0)), h)
+                for h in table["hyps"]
             )
             reference = table.get("ref")
             yield NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()))
@@ -148,7 +149,9 @@ def _kaldi(path: Path, reading: Reading) -> Iterator[NBest]:
     """A folder with words_text (utterance-n words) and costs: acwt, lmwt.nolm, lmwt.lmonly (utterance-n cost)."""
     words_file = path / "words_text"
     if not words_file.is_file():
-        raise UserError(f"{path} has no words_text. A Kaldi n-best folder holds words_text, acwt, lmwt.nolm and lmwt.lmonly.")
+        raise UserError(
+            f"{path} has no words_text. A Kaldi n-best folder holds words_text, acwt, lmwt.nolm and lmwt.lmonly."
+        )
     costs = {name: _kaldi_costs(path / name, reading) for name in ("acwt", "lmwt.nolm", "lmwt.lmonly")}
     rows = []
     for number, line in enumerate(read_text(words_file).splitlines(), 1):

@@ -36,7 +36,12 @@ class Table:
     log_z: Array | None = None
 
 
-def tables(scorer: Scorer, lists: Sequence[NBest], log_z: bool = False, advance: Callable[[float], None] = lambda n: None) -> list[Table]:
+def tables(
+    scorer: Scorer,
+    lists: Sequence[NBest],
+    log_z: bool = False,
+    advance: Callable[[float], None] = lambda n: None,
+) -> list[Table]:
     """Score every hypothesis, many lists in one trie. The new LM column is Σ m, less Σ log Z if the scorer normalizes."""
     found: list[Table] = []
     for chunk in _chunks(lists):
@@ -84,7 +89,9 @@ def errors(lists: Sequence[NBest], references: dict[str, str]) -> tuple[list[NDA
         if reference is None:
             raise UserError(f"There is no reference for list {nbest.name}. References are lines: name words.")
         words += len(reference.split())
-        counts.append(np.array([_errors(jiwer, reference, " ".join(h.words)) for h in nbest.hypotheses], dtype=np.int64))
+        counts.append(
+            np.array([_errors(jiwer, reference, " ".join(h.words)) for h in nbest.hypotheses], dtype=np.int64)
+        )
     return counts, words
 
 
@@ -103,7 +110,11 @@ def error_rate(found: Sequence[Table], counts: Sequence[NDArray[np.int64]], word
 def tune(loss: Callable[[Weights], float], old_lm: bool = False) -> Weights:
     """Search the weights that minimize `loss` on a development set: a coarse grid, then finer ones around the best."""
     best = Weights(0.0, 0.0, 0.0)
-    lm, word, old = np.array([0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20]), np.arange(-20, 21, 4.0), np.array([0.0, 0.5, 1.0])
+    lm, word, old = (
+        np.array([0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20]),
+        np.arange(-20, 21, 4.0),
+        np.array([0.0, 0.5, 1.0]),
+    )
     for _ in range(4):
         points = [Weights(float(a), float(b), float(c)) for a in lm for b in word for c in (old if old_lm else [0.0])]
         best = min([best, *points], key=lambda w: (loss(w), abs(w.word), w.lm))
@@ -123,14 +134,18 @@ def bleu(lists: Sequence[NBest], picked: Sequence[int], references: dict[str, st
     return float(sacrebleu.corpus_bleu(texts, [[references[n.name] for n in lists]], tokenize="none").score)
 
 
-def quality(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, references: dict[str, str], metric: str) -> float:
+def quality(
+    lists: Sequence[NBest], found: Sequence[Table], weights: Weights, references: dict[str, str], metric: str
+) -> float:
     """Word error rate (smaller is better) or BLEU (larger is better) of what these weights choose."""
     if metric == "bleu":
         return bleu(lists, choose(found, weights), references)
     return error_rate(found, *errors(lists, references), weights)
 
 
-def tuned(lists: Sequence[NBest], found: Sequence[Table], references: dict[str, str], metric: str, old_lm: bool) -> tuple[Weights, float]:
+def tuned(
+    lists: Sequence[NBest], found: Sequence[Table], references: dict[str, str], metric: str, old_lm: bool
+) -> tuple[Weights, float]:
     """The weights that do best on these lists, and how well they do."""
     if metric == "bleu":
         best = tune(lambda w: -bleu(lists, choose(found, w), references), old_lm)

@@ -54,7 +54,9 @@ class Scored:
     log_z: Array | None
 
 
-def score_together(scorer: Scorer, hypotheses: Sequence[Sequence[int]], eos: bool = True, log_z: bool = False) -> list[Scored]:
+def score_together(
+    scorer: Scorer, hypotheses: Sequence[Sequence[int]], eos: bool = True, log_z: bool = False
+) -> list[Scored]:
     """Score hypotheses given as ids. Without `log_z` only the words named are touched."""
     trie = Trie()
     paths = [trie.add(words) for words in hypotheses]
@@ -97,5 +99,6 @@ def _walk(scorer: Scorer, trie: Trie, ends: set[int], log_z: bool) -> tuple[Arra
 
 def _m(scorer: Scorer, words: NDArray[np.int64], c: torch.Tensor) -> Array:
     w = torch.from_numpy(words)
-    m = scorer.model.output.m(w, c).double().numpy()
-    return m + scorer.unk_penalty * (words == scorer.vocab.unk)
+    m: Array = scorer.model.output.m(w, c).double().numpy()
+    m += scorer.unk_penalty * (words == scorer.vocab.unk)
+    return m

@@ -46,7 +46,13 @@ def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, (centre - half) / denominator), min(1.0, (centre + half) / denominator)
 
 
-def judge(scorer: Scorer, lists: Sequence[NBest], weights: Weights, references: dict[str, str] | None = None, allowed: float = 0.02) -> Verdict:
+def judge(
+    scorer: Scorer,
+    lists: Sequence[NBest],
+    weights: Weights,
+    references: dict[str, str] | None = None,
+    allowed: float = 0.02,
+) -> Verdict:
     """Score the lists both ways and say whether the 1-best may be trusted without log Z."""
     plain = Scorer(scorer.model, scorer.vocab, False, scorer.unk_penalty)
     start = time.perf_counter()
@@ -55,22 +61,31 @@ def judge(scorer: Scorer, lists: Sequence[NBest], weights: Weights, references: 
     start = time.perf_counter()
     both = tables(plain, lists, log_z=True)
     seconds_exact = time.perf_counter() - start
-    exact = [Table(np.column_stack([t.rows[:, :3], t.rows[:, 3] - (0 if t.log_z is None else t.log_z)]), t.log_z) for t in both]
+    exact = [
+        Table(np.column_stack([t.rows[:, :3], t.rows[:, 3] - (0 if t.log_z is None else t.log_z)]), t.log_z)
+        for t in both
+    ]
     one, two = choose(exact, weights), choose(both, weights)
     real = [i for i, t in enumerate(both) if len(t.rows) > 1]
     flips = sum(one[i] != two[i] for i in real)
     low, high = wilson(flips, max(1, len(real)))
-    spread = float(np.median([weights.lm * np.std(both[i].log_z) for i in real])) if real else 0.0
+    spread = float(np.median([weights.lm * _spread(both[i]) for i in real])) if real else 0.0
     gap = float(np.median([_gap(weights.total(exact[i].rows)) for i in real])) if real else 0.0
     wer: tuple[float | None, float | None] = (None, None)
     if references is not None:
         counts, words = errors(lists, references)
         wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
-    safe = high <= allowed or (wer[0] is not None and wer[1] is not None and flips > 0 and wer[1] <= wer[0] + 0.001 and high <= 5 * allowed)
+    safe = high <= allowed or (
+        wer[0] is not None and wer[1] is not None and flips > 0 and wer[1] <= wer[0] + 0.001 and high <= 5 * allowed
+    )
     return Verdict(
         len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe,
         _sentence(safe, flips, len(real), high, allowed, spread, gap),
     )  # fmt: skip
+
+
+def _spread(table: Table) -> float:
+    return 0.0 if table.log_z is None else float(table.log_z.std())
 
 
 def _gap(totals: np.ndarray) -> float:

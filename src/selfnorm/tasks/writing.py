@@ -22,7 +22,14 @@ def written(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, wh
         elif what == "scores":
             yield from (f"{nbest.name} {place} {row[3]:.4f}" for place, row in enumerate(table.rows))
         elif form == "jsonl":
-            hyps = [{"text": " ".join(nbest.hypotheses[i].words), "score": float(totals[i]), "lm": float(table.rows[i, 3])} for i in order]
+            hyps = [
+                {
+                    "text": " ".join(nbest.hypotheses[i].words),
+                    "score": float(totals[i]),
+                    "lm": float(table.rows[i, 3]),
+                }
+                for i in order
+            ]
             yield json.dumps({"id": nbest.name, "hyps": hyps}, ensure_ascii=False)
         else:
             yield from (_line(nbest, int(i), float(totals[i]), float(table.rows[i, 3]), form) for i in order)

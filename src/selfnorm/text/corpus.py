@@ -77,7 +77,10 @@ def _prepare(folder: Path, data: Data, source: Source) -> None:
         vocab.write(part / "vocab.txt")
         counts = {split: len(ids) for split, ids in splits.items()}
         unknown = {split: int((ids == vocab.unk).sum()) for split, ids in splits.items()}
-        write_json(part / "corpus.json", {"name": data.name, "V": len(vocab), "tokens": counts, "unk": unknown, "min_count": min_count})
+        write_json(
+            part / "corpus.json",
+            {"name": data.name, "V": len(vocab), "tokens": counts, "unk": unknown, "min_count": min_count},
+        )
         if folder.exists():  # an unfinished folder of an older version
             shutil.rmtree(folder)
         part.rename(folder)

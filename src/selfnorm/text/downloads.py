@@ -31,7 +31,9 @@ def fetch(name: str, split: str, sha256: str) -> Path:
     try:
         import pooch
     except ImportError:
-        raise missing_extra("pooch", "data", f"Downloading {name} (none was found in --from or SELFNORM_DATA)") from None
+        raise missing_extra(
+            "pooch", "data", f"Downloading {name} (none was found in --from or SELFNORM_DATA)"
+        ) from None
     base = os.environ.get("SELFNORM_MIRROR", "")  # for those behind a wall: a folder of the same file names
     address = ADDRESSES[name][split]
     address = base.rstrip("/") + "/" + address.rsplit("/", 1)[1] if base else address

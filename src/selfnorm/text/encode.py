@@ -32,12 +32,15 @@ def sentences_of(paragraph: str) -> list[str]:
 
 
 def encode(
-    splits: Mapping[str, Lines], min_count: int, tokens: str = "space", advance: Callable[[float], None] = lambda n: None
+    splits: Mapping[str, Lines],
+    min_count: int,
+    tokens: str = "space",
+    advance: Callable[[float], None] = lambda n: None,
 ) -> tuple[Vocab, dict[str, np.ndarray]]:
     """Every split as int32 ids, <eos> after each line, under a vocabulary counted on the split named train."""
     grown: defaultdict[str, int] = defaultdict()
     grown.default_factory = grown.__len__
-    grown[EOS], grown[UNK]  # noqa: B018  (they take ids 0 and 1)
+    grown[EOS], grown[UNK]
     cut: Callable[[str], list[str]] = str.split if tokens == "space" else words_of
     raw = {name: _grow(lines(), grown, cut, advance) for name, lines in splits.items()}
     vocab, renumbered = _by_count(list(grown), raw["train"], min_count)
@@ -45,7 +48,10 @@ def encode(
 
 
 def _grow(
-    lines: Iterable[str], grown: defaultdict[str, int], cut: Callable[[str], list[str]], advance: Callable[[float], None]
+    lines: Iterable[str],
+    grown: defaultdict[str, int],
+    cut: Callable[[str], list[str]],
+    advance: Callable[[float], None],
 ) -> np.ndarray:
     ids, eos, number = array("i"), grown[EOS], grown.__getitem__
     for count, line in enumerate(lines):
@@ -81,13 +87,18 @@ def shuffle_and_hold_out(ids: np.ndarray, eos: int, held_out: int, seed: int = 1
     starts = np.concatenate([[0], ends[:-1]])
     order = np.random.default_rng(seed).permutation(len(ends))
     held_out = min(held_out, len(ends) // 10)
-    cuts = {"train": order[: -2 * held_out], "valid": order[-2 * held_out : -held_out], "test": order[-held_out:]}
+    cuts = {
+        "train": order[: -2 * held_out],
+        "valid": order[-2 * held_out : -held_out],
+        "test": order[-held_out:],
+    }
     return {split: _joined(ids, starts[chosen], (ends - starts)[chosen]) for split, chosen in cuts.items()}
 
 
 def _joined(ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    return ids[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
+    found: np.ndarray = ids[np.repeat(starts - before, lengths) + np.arange(lengths.sum())]
+    return found
 
 
 def tokenizer_of(data_name: str) -> Callable[[str], list[str]]:

@@ -15,7 +15,12 @@ from pathlib import Path
 from selfnorm.errors import UserError
 from selfnorm.text.encode import Lines, sentences_of
 
-NAMES = ("Holmes_Training_Data.tar.xz", "Holmes_Training_Data.tar.gz", "Holmes_Training_Data.tar", "Holmes_Training_Data")
+NAMES = (
+    "Holmes_Training_Data.tar.xz",
+    "Holmes_Training_Data.tar.gz",
+    "Holmes_Training_Data.tar",
+    "Holmes_Training_Data",
+)
 ENDING = re.compile(r"^.*\bEnd of (?:the |this )?Project Gutenberg.*$", re.IGNORECASE | re.MULTILINE)
 GAP = re.compile(r"\n[ \t]*\n")
 
@@ -23,7 +28,9 @@ GAP = re.compile(r"\n[ \t]*\n")
 def source(folder: Path | None) -> tuple[dict[str, Lines], str]:
     """Sentences of all novels in the archive's order, and a fingerprint."""
     if folder is None:
-        raise UserError("mscc needs the folder that holds Holmes_Training_Data.tar.xz: give it with --from or SELFNORM_DATA.")
+        raise UserError(
+            "mscc needs the folder that holds Holmes_Training_Data.tar.xz: give it with --from or SELFNORM_DATA."
+        )
     places = [base / name for base in (folder, folder / "mscc") for name in NAMES]
     found = next((path for path in places if path.exists()), None)
     if found is None:
@@ -51,7 +58,9 @@ def _texts(path: Path) -> Iterator[str]:
     try:
         with tarfile.open(path, "r|*") as archive:
             for member in archive:
-                handle = archive.extractfile(member) if member.isfile() and member.name.upper().endswith(".TXT") else None
+                handle = (
+                    archive.extractfile(member) if member.isfile() and member.name.upper().endswith(".TXT") else None
+                )
                 if handle is not None:
                     yield handle.read().decode("latin-1")
     except tarfile.TarError as error:

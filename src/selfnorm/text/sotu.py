@@ -29,7 +29,11 @@ def source() -> tuple[dict[str, Lines], str]:
         return lambda: _sentences(folder, [name for name, year in years.items() if wanted(year % 20)])
 
     digest = hashlib.sha256("".join(["4/14", *(row["sha256"] for row in rows)]).encode()).hexdigest()[:32]
-    splits = {"train": part(lambda y: y not in (4, 14)), "valid": part(lambda y: y == 4), "test": part(lambda y: y == 14)}
+    splits = {
+        "train": part(lambda y: y not in (4, 14)),
+        "valid": part(lambda y: y == 4),
+        "test": part(lambda y: y == 14),
+    }
     return splits, digest
 
 

@@ -86,7 +86,9 @@ def data_folder(folder: str) -> Path | None:
     if not named:
         return None
     if not Path(named).is_dir():
-        raise UserError(f"{named} is not a folder. Name the folder that holds the text files with --from or SELFNORM_DATA.")
+        raise UserError(
+            f"{named} is not a folder. Name the folder that holds the text files with --from or SELFNORM_DATA."
+        )
     return Path(named)
 
 
@@ -114,7 +116,9 @@ def _locate(folder: Path, name: str, file: str) -> Path:
     for path in tried:
         if path.is_file():
             return path
-    raise UserError(f"{file} (or {file}.xz) is not in {folder} nor in {folder / name}. Expected the published {name} files.")
+    raise UserError(
+        f"{file} (or {file}.xz) is not in {folder} nor in {folder / name}. Expected the published {name} files."
+    )
 
 
 def _folder(folder: Path) -> Source:
@@ -143,7 +147,11 @@ def _one_file(path: Path) -> Source:
     def part(wanted: Callable[[int], bool]) -> Lines:
         return lambda: (line for number, line in numbered if wanted(number // block % 20))
 
-    lines = {"train": part(lambda b: b < 18), "valid": part(lambda b: b == 18), "test": part(lambda b: b == 19)}
+    lines = {
+        "train": part(lambda b: b < 18),
+        "valid": part(lambda b: b == 18),
+        "test": part(lambda b: b == 19),
+    }
     return Source(lines, hashlib.sha256(text).hexdigest()[:32], min_count=2)
 
 

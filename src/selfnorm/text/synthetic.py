@@ -33,8 +33,9 @@ def truth() -> Array:
     topics[:, 0] = zipf[:8].mean()  # every topic ends its sentences now and then
     topics /= topics.sum(1, keepdims=True)
     mixture = rng.dirichlet(np.full(TOPICS, 0.3), size=CLASSES)
-    table: Array = mixture[rng.integers(CLASSES, size=V)] @ topics
-    return table / table.sum(1, keepdims=True)
+    table = mixture[rng.integers(CLASSES, size=V)] @ topics
+    found: Array = table / table.sum(1, keepdims=True)
+    return found
 
 
 def source() -> tuple[dict[str, Lines], str]:
