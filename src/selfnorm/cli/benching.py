@@ -93,15 +93,8 @@ def _show(name: str, rows: list[dict[str, Any]], key: str, to: Path | None, as_j
     if as_json:
         print(json.dumps(found))
         return
-    cells = [
-        [
-            r["criterion"],
-            str(r["d"]),
-            f"{r['V']:,}",
-            *(f"{1000 * r[k]:.2f}" for k in (key, "floor_seconds")),
-            f"{r['ratio']:.2f}",
-            f"{r['peak_megabytes']:,}",
-        ]
-        for r in rows
-    ]
+    cells = []
+    for r in rows:
+        times = [f"{1000 * r[k]:.2f}" for k in (key, "floor_seconds")]
+        cells.append([r["criterion"], str(r["d"]), f"{r['V']:,}", *times, f"{r['ratio']:.2f}", f"{r['peak_megabytes']:,}"])
     table(f"{name}: medians, ms", ["", "d", "V", "ms", "floor ms", "times the floor", "peak MB"], cells)
