@@ -8,7 +8,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
-from selfnorm.cli import benching, studies, training, using
+from selfnorm.cli import benching, listing, studies, training, using
 from selfnorm.errors import Diverged, UserError
 
 app = App(
@@ -19,6 +19,7 @@ app = App(
 )
 training.register(app)
 using.register(app)
+listing.register(app)
 studies.register(app)
 benching.register(app)
 

@@ -1,4 +1,4 @@
-"""Commands that use a trained model: score, rescore, verdict, complete, export."""
+"""Commands that use a trained model: score, complete, export."""
 
 from __future__ import annotations
 
@@ -18,15 +18,11 @@ from selfnorm.results import command_line, today
 from selfnorm.terminal import progress, say, table
 
 Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
-Format = Annotated[
-    Literal["kaldi", "srilm", "nemo", "moses", "jsonl"], Parameter(name="--format", help="The lists' format.")
-]
 Kind = Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Instead of the one in use.")]
-SkipBad = Annotated[bool, Parameter(negative="", help="Leave out lines that cannot be read, and count them.")]
 
 
 def register(app: App) -> None:
-    for command in (score, rescore, verdict, complete, export):
+    for command in (score, complete, export):
         app.command(command)
 
 
@@ -77,139 +73,6 @@ def _lines(text: Path | None) -> Iterator[str]:
                 yield line.decode("utf-8").rstrip("\n")
             except UnicodeDecodeError:
                 raise UserError(f"{text or 'stdin'} line {number} is not UTF-8. Convert it first with iconv.") from None
-
-
-def _references(path: Path | None) -> dict[str, str] | None:
-    """Lines "name words…"."""
-    if path is None:
-        return None
-    from selfnorm.files import read_text
-
-    pairs = (line.partition(" ") for line in read_text(path).splitlines() if line.strip())
-    return {name: text for name, _, text in pairs}
-
-
-def rescore(
-    run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
-    tune: Annotated[Path | None, Parameter(help="References (lines: name words) of a development set to find weights on.")] = None,
-    test: Annotated[Path | None, Parameter(help="With --tune: other lists to choose from with the weights found.")] = None,
-    references: Annotated[Path | None, Parameter(help="References of the lists that are written, to report their error rate.")] = None,
-    metric: Literal["wer", "bleu"] = "wer", print_: Annotated[Literal["1best", "nbest", "scores"], Parameter(name="--print")] = "1best",
-    normalized: Normalized = False, unk_penalty: float = 0.0, skip_bad: SkipBad = False, json_: Json = False,
-) -> None:  # fmt: skip
-    """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
-
-    Parameters
-    ----------
-    run
-        Run folder made by selfnorm train.
-    lists
-        File or folder of n-best lists.
-    lm_weight
-        Weight of the model's natural-log score.
-    word_penalty
-        Added per word.
-    old_lm_weight
-        Weight of the language model score already in the lists; 0 removes it where the format keeps it apart.
-    metric
-        What --tune improves: word error rate or BLEU.
-    print_
-        1best: name and words. nbest: all, best first. scores: the model's score of every hypothesis.
-    unk_penalty
-        Added to the score of every word outside the vocabulary.
-    """
-    from selfnorm.opening import open_scorer
-    from selfnorm.tasks import rescore as work
-    from selfnorm.tasks.lists import read_lists
-    from selfnorm.tasks.writing import written
-
-    scorer = open_scorer(run, normalized, unk_penalty=unk_penalty)
-    read, skipped = read_lists(lists, format_, skip_bad)
-    weights, facts = (
-        work.Weights(lm_weight, word_penalty, old_lm_weight),
-        dict[str, Any](skipped=len(skipped)),
-    )
-    with progress("rescore", len(read), "lists") as advance:
-        found = work.tables(scorer, read, advance=advance)
-    if tune is not None:
-        weights, value = work.tuned(read, found, _references(tune) or {}, metric, old_lm_weight != 0)
-        facts |= {"weights": weights.__dict__, f"{metric}_development": value}
-        if test is not None:
-            read, more = read_lists(test, format_, skip_bad)
-            facts["skipped"] += len(more)
-            found = work.tables(scorer, read)
-    picked = work.choose(found, weights)
-    known = _references(references if references is not None else (tune if test is None else None))
-    if known is not None:
-        facts[metric] = work.quality(read, found, weights, known, metric)
-        facts[f"{metric}_first_score_alone"] = work.quality(read, found, work.Weights(0.0), known, metric)
-    if skipped:
-        say(f"skipped {facts['skipped']} bad lines; the first: {skipped[0]}")
-    if json_:
-        print(
-            json.dumps(
-                {
-                    **facts,
-                    "picked": {
-                        n.name: " ".join(n.hypotheses[i].words) if i >= 0 else ""
-                        for n, i in zip(read, picked, strict=True)
-                    },
-                }
-            )
-        )
-        return
-    for line in written(read, found, weights, print_, format_):
-        print(line)
-    say(
-        "  ".join(
-            f"{key} {value:.4f}" if isinstance(value, float) else f"{key} {value}" for key, value in facts.items()
-        )
-    )
-
-
-def verdict(
-    run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
-    references: Path | None = None, allowed: float = 0.02, calibration: Kind = None,
-    skip_bad: SkipBad = False, json_: Json = False,
-) -> None:  # fmt: skip
-    """Say whether skipping log Z is safe on your lists: how often the 1-best changes, by how much, and what it saves.
-
-    Parameters
-    ----------
-    run
-        Run folder made by selfnorm train.
-    lists
-        File or folder of n-best lists.
-    references
-        Lines "name words", to report the change in word error rate.
-    allowed
-        The share of changed 1-bests you can live with.
-    calibration
-        Judge with this calibration instead of the one in use.
-    """
-    from selfnorm.opening import open_scorer
-    from selfnorm.tasks.lists import read_lists
-    from selfnorm.tasks.rescore import Weights
-    from selfnorm.tasks.verdict import judge
-
-    scorer = open_scorer(run, normalized=True, calibration=calibration)
-    read, skipped = read_lists(lists, format_, skip_bad)
-    found = judge(scorer, read, Weights(lm_weight, word_penalty, old_lm_weight), _references(references), allowed)
-    if json_:
-        print(json.dumps({**found.table(), "skipped": len(skipped)}))
-        return
-    times = found.seconds_exact / found.seconds_unnormalized
-    rows = [
-        ["lists with a choice", str(found.lists)],
-        ["1-best changes", f"{found.flips} ({found.flip_rate:.2%}; 95 %: {found.flip_interval[0]:.2%} to {found.flip_interval[1]:.2%})"],
-        ["spread of Σ log Z within a list", f"{found.spread:.4f}"],
-        ["gap between best and second", f"{found.gap:.4f}"],
-        ["seconds exact / unnormalized", f"{found.seconds_exact:.2f} / {found.seconds_unnormalized:.2f} ({times:.1f} x)"],
-    ]  # fmt: skip
-    if found.wer_exact is not None and found.wer_unnormalized is not None:
-        rows.append(["WER exact / unnormalized", f"{found.wer_exact:.2%} / {found.wer_unnormalized:.2%}"])
-    table(f"{run} on {lists}", ["", "value"], rows)
-    print(found.sentence)
 
 
 def complete(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.score import Scorer
 from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.ngram import Ngram
 from selfnorm.tasks.trie import score_together
 
 Array = NDArray[np.float64]
@@ -41,8 +42,13 @@ def tables(
     lists: Sequence[NBest],
     log_z: bool = False,
     advance: Callable[[float], None] = lambda n: None,
+    ngram: Ngram | None = None,
+    ngram_weight: float = 0.5,
 ) -> list[Table]:
-    """Score every hypothesis, many lists in one trie. The new LM column is Σ m, less Σ log Z if the scorer normalizes."""
+    """Score every hypothesis, many lists in one trie. The new LM column is Σ m, less Σ log Z if the scorer normalizes.
+
+    With an n-gram model it is (1 - weight) · ours + weight · its score: a log-linear mixture.
+    """
     found: list[Table] = []
     for chunk in _chunks(lists):
         ids = [scorer.vocab.ids(h.words) for nbest in chunk for h in nbest.hypotheses]
@@ -51,8 +57,11 @@ def tables(
             mine = [next(scored) for _ in nbest.hypotheses]
             z = np.array([0.0 if s.log_z is None else s.log_z.sum() for s in mine])
             m = np.array([s.m.sum() for s in mine])
-            rows = [[h.score, h.old_lm, len(h.words)] for h in nbest.hypotheses]
             lm = m - z if scorer.normalized else m
+            if ngram is not None:
+                theirs = np.array([ngram.words(h.words).sum() for h in nbest.hypotheses])
+                lm = (1 - ngram_weight) * lm + ngram_weight * theirs
+            rows = [[h.score, h.old_lm, len(h.words)] for h in nbest.hypotheses]
             found.append(Table(np.column_stack([np.asarray(rows, dtype=float).reshape(-1, 3), lm]), z))
         advance(len(chunk))
     return found
