@@ -105,7 +105,7 @@ def rescore(
 
 def verdict(
     run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
-    references: Path | None = None, allowed: float = 0.02, calibration: Kind = None,
+    references: Path | None = None, allowed: float = 0.05, calibration: Kind = None,
     skip_bad: SkipBad = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Say whether skipping log Z is safe on your lists: how often the 1-best changes, by how much, and what it saves.
