@@ -36,7 +36,7 @@ def random_scorer(V: int, d: int) -> Scorer:
     return Scorer(build(Model(d=d), V, rng), Vocab(words, [1] * V))
 
 
-def made_up_lists(V: int, lists: int = 4, n: int = 100, length: int = 20) -> list[list[int]]:
+def made_up_lists(V: int, lists: int = 16, n: int = 100, length: int = 20) -> list[list[int]]:
     """Hypotheses of `lists` n-best lists; changes fall mostly late, as in a recogniser's lists."""
     chance, found = np.random.default_rng(0), []
     for _ in range(lists):

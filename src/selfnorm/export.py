@@ -9,6 +9,7 @@ axis of an LSTM, so the graph is put together with onnx's helper.
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,17 @@ def _quantize(onnx: Any, made: Any, path: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError:
         raise missing_extra("onnxruntime", "onnx", "int8 export") from None
-    quantize_dynamic(
-        made,
-        str(path),
-        weight_type=QuantType.QInt8,
-        reduce_range=True,
-        op_types_to_quantize=["LSTM", "MatMul"],
-    )
+    logging.disable(logging.WARNING)  # it advises a pre-processing that a hand-built graph does not need
+    try:
+        quantize_dynamic(
+            made,
+            str(path),
+            weight_type=QuantType.QInt8,
+            reduce_range=True,
+            op_types_to_quantize=["LSTM", "MatMul"],
+        )
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _graph(onnx: Any, model: LanguageModel, exact: bool) -> Any:

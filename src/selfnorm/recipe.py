@@ -45,6 +45,7 @@ class CriterionSettings:
     name: str = "nce"
     alpha: float = -1.0  # weight of (log Z)²
     gamma: float = -1.0  # share of contexts whose log Z is penalized
+    subset: str = "windows"  # that share is made of whole windows, or of single contexts in every window
     k: int = 100  # noise words
     noise: str = "unigram"
     power: float = 1.0  # noise is proportional to unigram^power
@@ -180,6 +181,7 @@ def check(recipe: Recipe) -> None:
         c.shared in ("window", "step", "token"),
         f'criterion.shared = "{c.shared}": choose window, step or token',
     )
+    _require(c.subset in ("windows", "contexts"), f'criterion.subset = "{c.subset}": choose windows or contexts')
     _require(
         c.penalty in ("", "none", "exact", "sampled", "variance"),
         f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',

@@ -63,6 +63,7 @@ def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:
         "criterion": c.name,
         "alpha": f"{c.alpha:g}",
         "gamma": f"{c.gamma:g}",
+        "subset": c.subset,
         "k": c.k,
         "noise": c.noise + (f"^{c.power:g}" if c.power != 1 else ""),
         "shared": c.shared,

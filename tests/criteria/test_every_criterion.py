@@ -22,7 +22,7 @@ SAMPLED = [n for n in MENU if MENU[n].samples]
 def problem(name: str, shared: str = "window", V: int = V, noise: str = "unigram", dtype: torch.dtype = torch.float64):
     rng = torch.Generator().manual_seed(5)
     ids = np.random.default_rng(0).integers(V, size=500)
-    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise)
+    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset="contexts")
     criterion = make_criterion(settings, np.arange(V, 0, -1), ids)
     line = MENU[name]
     model = build(Model(d=D, init=0.5), V, rng, line.output, line.normalizer).to(dtype)

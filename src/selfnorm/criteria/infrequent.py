@@ -9,7 +9,7 @@ from torch import Tensor
 
 from selfnorm.batches import Window
 from selfnorm.criteria.fit import Fitted
-from selfnorm.criteria.penalty import share
+from selfnorm.criteria.penalty import share, spread
 from selfnorm.output import Output
 
 
@@ -24,11 +24,14 @@ class Infrequent:
 
     alpha: float
     gamma: float
+    subset: str = "windows"
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
+        m = output.m(window.targets, c)
         flat = c.reshape(-1, c.shape[-1])
-        chosen = share(len(flat), self.gamma, rng)
+        chosen = share(len(flat), self.gamma, self.subset, rng)
+        if not len(chosen):
+            return Fitted(-m)
         log_z = output.log_z(flat[chosen])
-        term = (log_z + self.alpha * log_z**2) * (len(flat) / len(chosen))
-        spread = flat.new_zeros(len(flat)).index_put((chosen,), term).view(c.shape[:-1])
-        return Fitted(spread - output.m(window.targets, c))
+        real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
+        return Fitted(spread(log_z + self.alpha * log_z**2, chosen, real, c.shape[:-1]) - m)

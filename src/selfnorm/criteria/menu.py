@@ -50,7 +50,7 @@ MENU: dict[str, Entry] = {
     "negative": Entry(lambda s, d: Negative(d)),
     "linear_bound": Entry(lambda s, d: LinearBound(d)),
     "snis": Entry(lambda s, d: SelfNormalizedImportance(d)),
-    "infrequent": Entry(lambda s, d: Infrequent(s.alpha, s.gamma), samples=False),
+    "infrequent": Entry(lambda s, d: Infrequent(s.alpha, s.gamma, s.subset), samples=False),
     "z_loss": Entry(lambda s, d: Softmax(), samples=False),
     "variance": Entry(lambda s, d: Softmax(), samples=False),
     "importance": Entry(lambda s, d: Importance(d)),
@@ -111,4 +111,8 @@ def _penalty(settings: CriterionSettings, line: Entry, draw: Draw) -> Penalty | 
         )
     if settings.penalty == "sampled":
         return Sampled(settings.alpha, draw)
-    return Variance(settings.alpha) if settings.penalty == "variance" else Exact(settings.alpha, settings.gamma)
+    return (
+        Variance(settings.alpha)
+        if settings.penalty == "variance"
+        else Exact(settings.alpha, settings.gamma, settings.subset)
+    )

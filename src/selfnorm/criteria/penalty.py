@@ -17,9 +17,22 @@ class Penalty(Protocol):
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor: ...
 
 
-def share(N: int, gamma: float, rng: torch.Generator) -> Tensor:
-    """A random share gamma of N contexts, at least one: the paper's D'."""
+def share(N: int, gamma: float, subset: str, rng: torch.Generator) -> Tensor:
+    """The contexts of this window that belong to the paper's D', a random share gamma of all.
+
+    windows: all N with probability gamma, else none, so that most steps never compute log Z ("to avoid computing
+    Z_c most of the time", section 5.2). contexts: gamma·N of them in every window, which costs the same on average, but
+    the penalty's large gradient then takes part in every step, is clipped with it, and drowns the fit.
+    """
+    if subset == "windows":
+        return torch.arange(N if float(torch.rand((), generator=rng)) < gamma else 0)
     return torch.randperm(N, generator=rng)[: max(1, round(gamma * N))]
+
+
+def spread(values: Tensor, chosen: Tensor, gamma: float, shape: torch.Size) -> Tensor:
+    """Values of the chosen contexts, weighted 1/gamma, zero for the others."""
+    flat = values.new_zeros(shape.numel())
+    return flat.index_put((chosen,), values / gamma).view(shape)
 
 
 @dataclass(frozen=True)
@@ -32,15 +45,17 @@ class Exact:
 
     alpha: float
     gamma: float = 1.0
+    subset: str = "windows"
 
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
         if fitted.log_z is not None and self.gamma == 1:
             return self.alpha * fitted.log_z**2
         flat = c.reshape(-1, c.shape[-1])
-        chosen = share(len(flat), self.gamma, rng)
-        weight = self.alpha * len(flat) / len(chosen)
-        squares = weight * output.log_z(flat[chosen]) ** 2
-        return flat.new_zeros(len(flat)).index_put((chosen,), squares).view(c.shape[:-1])
+        chosen = share(len(flat), self.gamma, self.subset, rng)
+        if not len(chosen):
+            return flat.new_zeros(c.shape[:-1])
+        real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
+        return spread(self.alpha * output.log_z(flat[chosen]) ** 2, chosen, real, c.shape[:-1])
 
 
 @dataclass(frozen=True)
