@@ -65,6 +65,19 @@ WRONG = [
     ("report {tmp}/nowhere", "is not a folder"),
     ("report {tmp}", "No measurement"),
     ("data prepare ptb --from {tmp}", "ptb.train.txt"),
+    ("data prepare ../out --file {tmp}/short.txt", "it names folders"),
+    ("train --to {tmp}/x --set model.encoder=foo", "Known: lstm, gru"),
+    ("train --to {tmp}/x --set criterion.alpha=nan", "finite number"),
+    ("train --to {tmp}/x --then foo", "expected a split"),
+    (
+        "train --to {tmp}/short.txt --set data.file={tmp}/good.txt --set training.batch=2 --set training.steps=2",
+        "short.txt",
+    ),
+    ("study plan {tmp}/grid.toml", "[[grid]]"),
+    ("report {tmp}/short.txt", "is not a folder"),
+    ("rescore {tmp} {tmp} --test {tmp}", "--test goes with --tune"),
+    ("rescore {tmp} {tmp} --ngram-weight 7", "from 0 to 1"),
+    ("complete {tmp} {tmp}/short.txt --to {tmp}/y.json", "give ANSWERS"),
 ]
 
 
@@ -77,6 +90,8 @@ def test_a_mistake_is_a_sentence_with_exit_code_2_and_nothing_written(
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9 au lait\n" * 50)
     (tmp_path / "one.txt").write_text("solo\n" * 300)
     write_text(tmp_path / "short.txt", lines=45)
+    write_text(tmp_path / "good.txt", lines=300)
+    (tmp_path / "grid.toml").write_text('[grid]\n"model.d" = [1]\n')
     before = sorted(p.name for p in tmp_path.rglob("*"))
     assert main(line.format(tmp=tmp_path).split()) == 2
     said = capsys.readouterr().err

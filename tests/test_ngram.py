@@ -99,7 +99,9 @@ def test_mixing_and_rescoring_with_an_ngram(place: Path, capsys: pytest.CaptureF
     assert main(f"mix {place}/run {place}/lm.arpa {place}/t.txt {place}/t.txt --json".split()) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mixed"] <= min(found["neural"], found["ngram"]) * 1.0001
-    (place / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "the cat"}, {"text": "cat the"}]}\n')
+    (place / "l.jsonl").write_text(
+        '{"id": "u", "hyps": [{"text": "the cat", "score": 0}, {"text": "cat the", "score": 0}]}\n'
+    )
     assert main(f"rescore {place}/run {place}/l.jsonl --ngram {place}/lm.arpa --ngram-weight 1".split()) == 0
     assert capsys.readouterr().out.strip() == "u the cat"
 

@@ -57,7 +57,14 @@ def test_m_of_k_words_is_the_slow_sum_for_every_way_of_sharing() -> None:
     token = torch.randint(13, (2, 4, 5), generator=rng)
     step = torch.randint(13, (4, 5), generator=rng)
     window = torch.randint(13, (5,), generator=rng)
-    assert torch.allclose(made.m(token, c), everything.gather(2, token))
-    assert torch.allclose(made.m(step, c), everything.gather(2, step.expand(2, 4, 5)))
+    assert torch.allclose(made.m_each(token, c), everything.gather(2, token))
+    assert torch.allclose(made.m_each(step, c), everything.gather(2, step.expand(2, 4, 5)))
     assert torch.allclose(made.m_shared(window, c), everything[..., window])
     assert torch.allclose(made.m(token[..., 0], c), everything.gather(2, token[..., :1]).squeeze(2))
+
+
+def test_step_noise_is_not_mistaken_for_targets_when_batch_steps_and_k_are_equal() -> None:
+    made = Output(13, 3)
+    c = torch.ones(4, 4, 3)
+    w = torch.arange(16).view(4, 4) % 13  # (T, k) with T = k = B
+    assert made.m_each(w, c).shape == (4, 4, 4)

@@ -86,9 +86,33 @@ def test_kaldi_folders_are_read_with_their_costs(tmp_path: Path) -> None:
     lists, _ = read_lists(tmp_path, "kaldi")
     assert [n.name for n in lists] == ["utt-a", "utt-b"]
     assert lists[0].hypotheses[1].score == -12 and lists[0].hypotheses[1].old_lm == -4
+    (tmp_path / "acwt").write_text("utt-a-1 10\nutt-b-1 1\n")
+    with pytest.raises(UserError, match="a cost for utt-a-2 in acwt"):
+        read_lists(tmp_path, "kaldi")
     (tmp_path / "acwt").write_text("utt-a-1 ten\n")
     with pytest.raises(UserError, match="acwt line 1"):
         read_lists(tmp_path, "kaldi")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "u", "hyps": []}',
+        '{"id": "u", "hyps": [{"text": "a"}]}',
+        '{"id": "u", "hyps": [{"text": "a", "score": NaN}]}',
+        '{"id": "u", "hyps": [{"text": "a", "score": 1' + "0" * 400 + "}]}",
+        '{"id": "\\ud800", "hyps": [{"text": "a", "score": 1}]}',
+        "[" * 100_000,
+        "nonsense",
+    ],
+)
+def test_a_bad_json_line_is_named_or_skipped_and_counted(line: str, tmp_path: Path) -> None:
+    good = '{"id": "g", "hyps": [{"text": "a\u2028b", "score": 1}]}'
+    (tmp_path / "l.jsonl").write_text(f"{good}\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"l.jsonl line 2: expected"):
+        read_lists(tmp_path / "l.jsonl", "jsonl")
+    lists, skipped = read_lists(tmp_path / "l.jsonl", "jsonl", skip_bad=True)
+    assert len(lists) == 1 and len(skipped) == 1
 
 
 def test_weights_choose_what_the_slow_sum_chooses(trained: Path, tmp_path: Path) -> None:
@@ -206,7 +230,7 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
         feed |= {i.name: np.zeros((1, B, model.encoder.d), np.float32) for i in session.get_inputs()[2:]}
         m, log_z, *state = session.run(None, feed)
         c, _ = model.contexts(torch.from_numpy(words), None)
-        expected = model.output.m(torch.from_numpy(candidates), c).numpy()
+        expected = model.output.m_each(torch.from_numpy(candidates), c).numpy()
         assert np.allclose(m, expected, atol=0.2 if int8 else 1e-4)
         assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=0.2 if int8 else 1e-4)
         assert state[0].shape == (1, B, model.encoder.d)

@@ -143,3 +143,15 @@ def test_the_squashed_log_z_has_the_papers_floor() -> None:
     with torch.no_grad():
         made.bias.fill_(-100.0)
     assert float(made.log_z(torch.zeros(1, 2)).detach()) == pytest.approx(0.413, abs=5e-4)
+
+
+def test_a_calibration_adds_to_a_normalizer_that_was_trained_with_the_model() -> None:
+    from selfnorm.normalizers import Affine
+
+    made, c = output(), contexts()[0]
+    first, second = Affine(D).double(), Affine(D).double()
+    with torch.no_grad():
+        first.b.fill_(3.0)
+        second.b.fill_(0.5)
+    both = made.with_normalizer(first).with_normalizer(second)
+    assert torch.allclose(both.log_z(c), made.log_z(c) - 3.5)

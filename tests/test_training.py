@@ -118,3 +118,72 @@ def test_two_trainers_cannot_share_a_folder(text_file: Path, tmp_path: Path) -> 
 
     with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
         run(tiny(text_file), tmp_path / "run")
+
+
+def test_a_longer_run_forgets_what_was_measured_on_replaced_weights(text_file: Path, tmp_path: Path) -> None:
+    short = tiny(text_file)
+    run(short, tmp_path / "run", ["valid", "valid.shift"])
+    before = read_measurement(tmp_path / "run" / "valid.json")
+    run(replace(short, training=replace(short.training, epochs=6)), tmp_path / "run", ["valid", "valid.shift"])
+    after = read_measurement(tmp_path / "run" / "valid.json")
+    assert after.perplexity < before.perplexity and "epochs:6" in after.signature
+    assert abs(read_measurement(tmp_path / "run" / "valid.shift.json").mu_z) < 1e-4
+
+
+def test_a_changed_text_is_refused_on_resuming(text_file: Path, tmp_path: Path) -> None:
+    run(tiny(text_file), tmp_path / "run")
+    text_file.write_text(text_file.read_text().replace("cat", "cow"))
+    with pytest.raises(UserError, match=r"text of .* has changed"):
+        run(tiny(text_file), tmp_path / "run")
+
+
+def test_a_missing_last_model_is_written_again(text_file: Path, tmp_path: Path) -> None:
+    run(tiny(text_file), tmp_path / "run")
+    before = weights(tmp_path / "run")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    run(tiny(text_file), tmp_path / "run")
+    assert all(torch.equal(before[name], t) for name, t in weights(tmp_path / "run").items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "squash", "says"),
+    [
+        ({"name": "negative", "alpha": 1.0}, False, "wrong sum"),
+        ({"name": "snis"}, True, "squash = false"),
+        ({"name": "negative", "noise": "bigram", "shared": "token"}, False, "bigram noise does not allow"),
+        ({"name": "nce", "noise": "bigram"}, False, 'shared = "token"'),
+        ({"name": "nce_batch", "power": 0.5}, False, "from the batch"),
+        ({"name": "adaptive", "alpha": 1.0}, False, "normalized by construction"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_before_training(
+    settings: dict[str, object], squash: bool, says: str, text_file: Path, tmp_path: Path
+) -> None:
+    recipe = tiny(text_file, **settings)
+    with pytest.raises(UserError, match=says):
+        run(replace(recipe, model=replace(recipe.model, squash=squash)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_run_folders_are_named(text_file: Path, tmp_path: Path) -> None:
+    from selfnorm.opening import open_scorer
+
+    made = run(tiny(text_file), tmp_path / "run", ["valid", "valid.shift"])
+    good = (made.folder / "calibration.json").read_text()
+    for wrong in ("{}", "[]", '{"kind": "foo"}', ""):
+        (made.folder / "calibration.json").write_text(wrong)
+        with pytest.raises(UserError, match=r"calibration\.json"):
+            open_scorer(made.folder)
+    (made.folder / "calibration.json").write_text(good)
+    weights_file = made.folder / "best.safetensors"
+    raw = weights_file.read_bytes()
+    weights_file.write_bytes(raw[:-400] + b"\xff" * 400)
+    with pytest.raises(UserError, match="not finite"):
+        open_scorer(made.folder)
+    weights_file.write_bytes(raw[:-400])
+    with pytest.raises(UserError, match="not a whole safetensors file"):
+        open_scorer(made.folder)
+    weights_file.write_bytes(raw)
+    (made.folder / "vocab.txt").write_text((made.folder / "vocab.txt").read_text().replace("dog\t", "cat\t"))
+    with pytest.raises(UserError, match="each word once"):
+        open_scorer(made.folder)

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from selfnorm.errors import UserError
 from selfnorm.measure import contexts, validate
 from selfnorm.model import LanguageModel
 from selfnorm.normalizers import Affine, Mlp
@@ -37,6 +38,10 @@ class Budget:
     passes: int = 8
     minutes: float = 30.0
     hidden: tuple[int, ...] = (256, 256)
+
+    def __post_init__(self) -> None:
+        if min(self.contexts, self.passes, *self.hidden) < 1 or not self.minutes > 0:
+            raise UserError("calibrate: contexts, passes, minutes and every hidden size must be above 0.")
 
 
 def shift(model: LanguageModel, valid: np.ndarray) -> Affine:

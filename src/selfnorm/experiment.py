@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from torch import nn
 from selfnorm.batches import Windows
 from selfnorm.calibrate import Budget, affine, facts, mlp, shift
 from selfnorm.criteria import Criterion, make_criterion
-from selfnorm.errors import UserError, nearest
+from selfnorm.errors import Diverged, UserError, nearest
 from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory
 from selfnorm.model import LanguageModel
@@ -24,6 +25,7 @@ from selfnorm.results import Measurement, signature
 from selfnorm.runs import (
     Run,
     create,
+    forget_measured,
     fresh_model,
     has_calibration,
     load_checkpoint,
@@ -41,11 +43,17 @@ from selfnorm.train import Place, learning_rate, train
 
 def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     """Train as the recipe says, from the start or from where an earlier call was stopped; then measure."""
+    for step in then:
+        split, _, kind = step.partition(".")
+        if split not in ("train", "valid", "test") or kind not in ("", "shift", "affine", "mlp"):
+            raise UserError(
+                f"--then {step}: expected a split and perhaps a calibration, such as valid, test or test.mlp."
+            )
     recipe = replace(recipe, criterion=settle(recipe.criterion))
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
     corpus = open_corpus(recipe.data)
-    criterion = make_criterion(recipe.criterion, corpus.vocab.counts, corpus["train"])
+    criterion = make_criterion(recipe.criterion, corpus.vocab.counts, corpus["train"], recipe.model.squash)
     windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
     with locked(folder):  # nothing is written before this line: what can be refused has been
         made = create(folder, recipe, corpus.vocab)
@@ -129,6 +137,8 @@ class _Driver:
         )
         left = self.training.epochs * len(self.windows) - done
         if left <= 0:
+            if not self.run.file("model.safetensors").exists():  # stopped right before it was written
+                save_weights(self.run.file("model.safetensors"), self._usable())
             return
         started = saved = validated = time.monotonic()
         with progress(f"train {self.run.folder.name}", left * per_window) as advance:
@@ -140,7 +150,8 @@ class _Driver:
                     saved = validated = time.monotonic()
                 elif self.training.validate_minutes and now - validated > 60 * self.training.validate_minutes:
                     self._keep_best(self._line(place, self.seconds + now - started))
-                    validated = time.monotonic()
+                    save_checkpoint(self.run, self.model, place, self.rng, self.history)
+                    saved = validated = time.monotonic()
                 elif now - saved > 60 * self.training.checkpoint_minutes:
                     save_checkpoint(self.run, self.model, place, self.rng, self.history)
                     saved = time.monotonic()
@@ -152,6 +163,11 @@ class _Driver:
 
     def _line(self, place: Place, seconds: float) -> dict[str, Any]:
         numbers = validate(self._usable(), self.corpus["valid"])
+        if not math.isfinite(numbers["perplexity"]):
+            raise Diverged(
+                f"The validation perplexity became {numbers['perplexity']} in epoch {place.epoch}. The last checkpoint is kept. "
+                "Try a lower training.learning_rate, a smaller criterion.alpha, or model.squash = true."
+            )
         return {
             "epoch": round(place.epoch - 1 + place.window / len(self.windows), 4),
             "learning_rate": learning_rate(self.training, place.epoch),
@@ -164,6 +180,7 @@ class _Driver:
     def _keep_best(self, line: dict[str, Any]) -> None:
         best = min((old["perplexity"] for old in self.history), default=float("inf"))
         if line["perplexity"] < best or not self.run.file("best.safetensors").exists():
+            forget_measured(self.run)
             save_weights(self.run.file("best.safetensors"), self._usable())
         self.history.append(line)
         say(

@@ -20,6 +20,7 @@ from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import atomic, write_json, write_text
 from selfnorm.model import LanguageModel
 from selfnorm.normalizers import Mlp
+from selfnorm.output import Output
 from selfnorm.text import Vocab
 
 
@@ -29,9 +30,13 @@ def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, 
         import onnx
     except ImportError:
         raise missing_extra("onnx", "onnx", "Exporting") from None
-    if model.output.link or not all(isinstance(layer, nn.LSTM) for layer in model.encoder.layers):
+    if (
+        not isinstance(model.output, Output)
+        or model.output.link
+        or not all(isinstance(layer, nn.LSTM) for layer in model.encoder.layers)
+    ):
         raise UserError(
-            "Only LSTM models without squash or log-sigmoid are exported to ONNX. Score this one with selfnorm score."
+            "Only LSTM models with a full output layer, without squash or log-sigmoid, are exported. Score this one with selfnorm score."
         )
     made = _graph(onnx, model, exact)
     onnx.checker.check_model(made)

@@ -23,6 +23,7 @@ class Name:
     alpha: float = 0.0  # used where the recipe gives none
     gamma: float = 1.0
     penalty: str = "exact"
+    subset: str = "contexts"
     normalizes: float = 0.0  # the share of contexts whose log Z a training step computes, for time estimates
 
 
@@ -31,7 +32,7 @@ NAMES: dict[str, Name] = {
     "devlin": Name("DEV-LM", "yes", alpha=1.0, normalizes=1.0),
     "andreas": Name("AND-LM", "constant", alpha=1.0, gamma=0.1, normalizes=0.1),
     "nce": Name("NCE-LM", "yes"),
-    "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, normalizes=0.1),
+    "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, subset="windows", normalizes=0.1),
     "nce_s": Name("NCE, sampled penalty", "yes", alpha=0.1, penalty="sampled"),
     "nce_batch": Name("batch NCE", "yes"),
     "nce_learned": Name("NCE, learned normalizer", "yes"),
@@ -66,6 +67,7 @@ def settle(settings: CriterionSettings) -> CriterionSettings:
         alpha=own.alpha if settings.alpha < 0 else settings.alpha,
         gamma=own.gamma if settings.gamma < 0 else settings.gamma,
         penalty=settings.penalty or own.penalty,
+        subset=settings.subset or own.subset,
     )
 
 

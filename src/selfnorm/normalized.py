@@ -34,10 +34,11 @@ class Normalized(nn.Module):
         raise TypeError("Normalized is a shape: use Classes or Adaptive")
 
     def m(self, w: Tensor, c: Tensor) -> Tensor:
-        if w.dim() == c.dim():  # k words a context
-            flat = self.all_m(c.reshape(-1, self.d)).view(*c.shape[:-1], self.V)
-            return flat.gather(-1, w.expand(*c.shape[:-1], w.shape[-1]))
         return self.log_p(w.reshape(-1), c.reshape(-1, self.d)).view(w.shape)
+
+    def m_each(self, w: Tensor, c: Tensor) -> Tensor:
+        every = self.all_m(c.reshape(-1, self.d)).view(*c.shape[:-1], self.V)
+        return every.gather(-1, w.expand(*c.shape[:-1], w.shape[-1]))
 
     def m_shared(self, w: Tensor, c: Tensor) -> Tensor:
         return self.all_m(c.reshape(-1, self.d))[:, w].view(*c.shape[:-1], len(w))

@@ -43,3 +43,15 @@ class Mlp(nn.Module):
     def forward(self, c: Tensor) -> Tensor:
         value: Tensor = self.affine(c) + self.network(c).squeeze(-1)
         return value
+
+
+class Sum(nn.Module):
+    """What two normalizers say together: a calibration on top of one that was trained with the model."""
+
+    def __init__(self, one: nn.Module, two: nn.Module) -> None:
+        super().__init__()
+        self.one, self.two = one, two
+
+    def forward(self, c: Tensor) -> Tensor:
+        value: Tensor = self.one(c) + self.two(c)
+        return value

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from selfnorm.normalizers import Affine
+from selfnorm.normalizers import Affine, Sum
 from selfnorm.one_pass import blocks, log_z_and_mean_score, rows, scores, target_and_log_z
 
 
@@ -27,7 +27,7 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {"": lambda x: x, "squash": squas
 class Output(nn.Module):
     """m(w,c) = link(w·c + b_w) - g(c), with link the identity and g = 0 unless asked for.
 
-    w: ids shaped like c without its last axis, or with one more axis of k words. c: (..., d).
+    c: (..., d); w: word ids.
     """
 
     def __init__(self, V: int, d: int, link: str = "", normalizer: nn.Module | None = None) -> None:
@@ -48,10 +48,13 @@ class Output(nn.Module):
         return self.weight.shape[1]
 
     def m(self, w: Tensor, c: Tensor) -> Tensor:
-        """Scores shaped like w: (...,) one word a context, or (..., k). Leading axes of w may be fewer than c's."""
+        """One word a context: w and the scores are shaped like c without its last axis."""
         rows, bias = self._rows(w)
-        if w.dim() == c.dim() - 1 and w.shape == c.shape[:-1]:
-            return self._finish((rows * c).sum(-1) + bias, c)
+        return self._finish((rows * c).sum(-1) + bias, c)
+
+    def m_each(self, w: Tensor, c: Tensor) -> Tensor:
+        """k words a context: w (..., k), whose leading axes may be fewer than c's, to scores (..., k)."""
+        rows, bias = self._rows(w)
         letters = "xyz"[3 - (c.dim() - 1) :]
         shared = letters[len(letters) - (w.dim() - 1) :]
         return self._finish(torch.einsum(f"{letters}d,{shared}kd->{letters}k", c, rows) + bias, c)
@@ -93,20 +96,14 @@ class Output(nn.Module):
 
     def minus(self, a: Tensor, b: Tensor) -> Output:
         """A new Output whose m is m - (a·c + b): folded into the rows where nothing bends the scores."""
+        if self.link:
+            affine = Affine(self.d).to(self.weight)
+            affine.load_state_dict({"a": a, "b": b})
+            return self.with_normalizer(affine)
         other = self._copy()
         with torch.no_grad():
-            if not self.link:
-                other.weight.sub_(a)
-                other.bias.sub_(b)
-                return other
-        if self.normalizer is not None and not isinstance(self.normalizer, Affine):
-            raise ValueError("cannot fold an affine shift into a bent output that has a network normalizer")
-        affine = Affine(self.d).to(self.weight)
-        with torch.no_grad():
-            before = self.normalizer
-            affine.a.copy_(a if before is None else a + before.a)
-            affine.b.copy_(b if before is None else b + before.b)
-        other.normalizer = affine
+            other.weight.sub_(a)
+            other.bias.sub_(b)
         return other
 
     def plus_per_word(self, per_word: Tensor) -> Output:
@@ -117,10 +114,11 @@ class Output(nn.Module):
         return other
 
     def with_normalizer(self, normalizer: nn.Module) -> Output:
-        """A new Output that shares these rows and subtracts normalizer(c) from every score."""
+        """A new Output that shares these rows and also subtracts normalizer(c) from every score."""
         other = Output.__new__(Output)
         nn.Module.__init__(other)
-        other.weight, other.bias, other.link, other.normalizer = self.weight, self.bias, self.link, normalizer
+        both = normalizer if self.normalizer is None else Sum(self.normalizer, normalizer)
+        other.weight, other.bias, other.link, other.normalizer = self.weight, self.bias, self.link, both
         return other
 
     def with_link(self, link: str) -> Output:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -45,7 +47,7 @@ class CriterionSettings:
     name: str = "nce"
     alpha: float = -1.0  # weight of (log Z)²
     gamma: float = -1.0  # share of contexts whose log Z is penalized
-    subset: str = "windows"  # that share is made of whole windows, or of single contexts in every window
+    subset: str = ""  # that share as whole windows, or as single contexts of every window; empty is the criterion's own
     k: int = 100  # noise words
     noise: str = "unigram"
     power: float = 1.0  # noise is proportional to unigram^power
@@ -99,6 +101,9 @@ def read_recipe(path: Path | None, changes: Sequence[str] = ()) -> Recipe:
 
 
 def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()) -> Recipe:
+    for name in SECTIONS:
+        if not isinstance(table.get(name, {}), Mapping):
+            raise UserError(f"{where}: {name} must be a section, written [{name}], not a value.")
     merged = {name: dict(table.get(name, {})) for name in SECTIONS}
     for name in table:
         if name not in SECTIONS:
@@ -157,6 +162,8 @@ def _typed(value: Any, default: Any, where: str) -> Any:
     kind = type(default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{where} = {value}: a finite number was expected (default {default!r}).")
     if type(value) is not kind:
         raise UserError(
             f"{where} = {value!r} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
@@ -166,7 +173,16 @@ def _typed(value: Any, default: Any, where: str) -> Any:
 
 def check(recipe: Recipe) -> None:
     """Refuse values no run can use."""
-    m, c, t = recipe.model, recipe.criterion, recipe.training
+    d, m, c, t = recipe.data, recipe.model, recipe.criterion, recipe.training
+    _require(
+        re.fullmatch(r"\w[\w.+-]*", d.name) is not None,
+        f'data.name = "{d.name}": a name of letters, digits, dots and dashes was expected (it names folders)',
+    )
+    _require(
+        d.min_count >= 0 and d.max_words >= 0,
+        "data: min_count and max_words must be at least 0 (0 means the rule of the text)",
+    )
+    _require(m.encoder in ("lstm", "gru"), f'model.encoder = "{m.encoder}" is unknown. Known: lstm, gru')
     _require(m.d >= 1, f"model.d = {m.d}: the number of units must be at least 1")
     _require(m.layers >= 1, f"model.layers = {m.layers}: at least 1 layer is needed")
     _require(0 <= m.dropout < 1, f"model.dropout = {m.dropout}: a share of units, at least 0 and below 1")
@@ -181,7 +197,7 @@ def check(recipe: Recipe) -> None:
         c.shared in ("window", "step", "token"),
         f'criterion.shared = "{c.shared}": choose window, step or token',
     )
-    _require(c.subset in ("windows", "contexts"), f'criterion.subset = "{c.subset}": choose windows or contexts')
+    _require(c.subset in ("", "windows", "contexts"), f'criterion.subset = "{c.subset}": choose windows or contexts')
     _require(
         c.penalty in ("", "none", "exact", "sampled", "variance"),
         f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',

@@ -6,7 +6,7 @@ import datetime
 import os
 import platform
 import sys
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,9 @@ class Measurement:
 def read_measurement(path: Path) -> Measurement:
     table = read_json(path)
     names = {f.name for f in fields(Measurement)}
-    missing = {"signature", "mu_z", "sigma_z", "perplexity", "words"} - set(table)
+    missing = {f.name for f in fields(Measurement) if f.default is MISSING and f.default_factory is MISSING} - set(
+        table
+    )
     if missing:
         raise UserError(
             f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN"

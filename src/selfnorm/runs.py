@@ -50,7 +50,11 @@ class Run:
     @property
     def calibration(self) -> str:
         path = self.file("calibration.json")
-        return str(read_json(path)["kind"]) if path.exists() else "none"
+        table = read_json(path) if path.exists() else {"kind": "none"}
+        kind = table.get("kind") if isinstance(table, dict) else None
+        if kind not in CALIBRATIONS:
+            raise UserError(f"{path} does not say which calibration is in use. Remove it and calibrate again.")
+        return str(kind)
 
 
 @contextmanager
@@ -72,6 +76,8 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
     path = folder / "recipe.toml"
     if path.exists():
         _agree(read_recipe(path), recipe, folder)
+    if (folder / "vocab.txt").exists() and read_vocab(folder / "vocab.txt").words != vocab.words:
+        raise UserError(f"The text of {folder} has changed: its vocabulary is another one now. Choose another folder.")
     write_recipe(path, recipe)
     if not (folder / "vocab.txt").exists():
         vocab.write(folder / "vocab.txt")
@@ -117,6 +123,10 @@ def load_model(run: Run, which: str = "best", calibration: str | None = None) ->
         raise UserError(f"{run.folder} has no {path.name} yet. Finish at least one epoch with: selfnorm train")
     tensors, metadata = _read_tensors(path)
     model = fresh_model(run.recipe, len(run.vocab))
+    if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+        raise UserError(
+            f"{path} holds weights that are not finite numbers: the file is damaged. Train or copy it again."
+        )
     _fill(model, tensors)
     if "link" in metadata:
         model.output.link = metadata["link"]  # a criterion may have added one
@@ -153,6 +163,13 @@ def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise UserError(f"{path} is not a whole safetensors file ({error}). Train or copy it again.") from None
 
 
+def forget_measured(run: Run) -> None:
+    """Remove measurements and calibrations of weights that are about to be replaced."""
+    for pattern in ("valid*.json", "test*.json", "train*.json", "calibration*"):
+        for path in run.folder.glob(pattern):
+            path.unlink()
+
+
 # Calibration
 
 
@@ -182,14 +199,19 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
             f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
         )
     tensors, _ = _read_tensors(run.file(f"calibration.{kind}.safetensors"))
-    if kind in ("shift", "affine"):
-        return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
-    hidden = [len(t) for name, t in sorted(tensors.items()) if name.startswith("network") and name.endswith("bias")][
-        :-1
-    ]
-    normalizer = Mlp(model.output.d, hidden)
-    normalizer.load_state_dict(tensors)
-    return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
+    try:
+        if kind in ("shift", "affine"):
+            return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
+        biases = [name for name in tensors if name.startswith("network.") and name.endswith(".bias")]
+        biases.sort(key=lambda name: int(name.split(".")[1]))
+        hidden = [len(tensors[name]) for name in biases[:-1]]
+        normalizer = Mlp(model.output.d, hidden)
+        normalizer.load_state_dict(tensors)
+        return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
+    except (KeyError, ValueError, RuntimeError):
+        raise UserError(
+            f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."
+        ) from None
 
 
 # Checkpoints

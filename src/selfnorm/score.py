@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from selfnorm.encoders import State
+from selfnorm.errors import UserError
 from selfnorm.model import LanguageModel
 from selfnorm.text import Vocab
 
@@ -35,6 +36,8 @@ class Scorer:
     """
 
     def __init__(self, model: LanguageModel, vocab: Vocab, normalized: bool = False, unk_penalty: float = 0.0) -> None:
+        if not math.isfinite(unk_penalty):
+            raise UserError(f"unk_penalty = {unk_penalty}: a finite number was expected.")
         self.model, self.vocab, self.normalized, self.unk_penalty = model, vocab, normalized, unk_penalty
         model.requires_grad_(False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 from cyclopts import App, CycloptsError
@@ -49,4 +50,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        errors.print(
+            f"error: {where}{error.strerror or error}. Check the path, its permissions and the space left.",
+            markup=False,
+        )
+        return 1 if error.errno == errno.ENOSPC else 2
     return 0

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from selfnorm.cli.training import Json
 from selfnorm.cli.using import Kind, Normalized
+from selfnorm.errors import UserError
 from selfnorm.files import read_text
 from selfnorm.terminal import progress, say, table
 
@@ -70,6 +71,10 @@ def rescore(
     from selfnorm.tasks.ngram import Ngram
     from selfnorm.tasks.writing import written
 
+    if test is not None and tune is None:
+        raise UserError("--test goes with --tune: weights are found on LISTS and used on --test.")
+    if not 0 <= ngram_weight <= 1:
+        raise UserError(f"--ngram-weight {ngram_weight}: a share from 0 to 1 was expected.")
     scorer, other = open_scorer(run, normalized, unk_penalty=unk_penalty), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()

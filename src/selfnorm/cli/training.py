@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from selfnorm.recipe import change, read_recipe
+from selfnorm.recipe import Recipe, change, check, read_recipe
 from selfnorm.terminal import say, table
 
 Changes = Annotated[
@@ -43,7 +43,9 @@ def prepare(name: str, /, *, from_: From = "", file: str = "", min_count: int = 
     from selfnorm.recipe import Data
     from selfnorm.text import describe
 
-    found = describe(Data(name=name, folder=from_, file=file, min_count=min_count))
+    data = Data(name=name, folder=from_, file=file, min_count=min_count)
+    check(Recipe(data=data))
+    found = describe(data)
     if json_:
         print(json.dumps(found))
         return

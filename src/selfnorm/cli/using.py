@@ -98,6 +98,8 @@ def complete(
     from selfnorm.tasks.completion import answer, read_questions, summary
     from selfnorm.text.encode import tokenizer_of
 
+    if to is not None and answers is None:
+        raise UserError("--to writes the scores of the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
     made = open_run(run)
     scorer = open_scorer(run, normalized=True, calibration=calibration)
@@ -105,18 +107,19 @@ def complete(
         found = answer(scorer, asked, tokenizer_of(made.recipe.data.name), advance)
     if answers is None:
         for question, n, u in zip(asked, found.normalized, found.unnormalized, strict=True):
-            print(question.name, question.choices[n], question.choices[u], sep="\t")
+            row = {"id": question.name, "normalized": question.choices[n], "unnormalized": question.choices[u]}
+            print(json.dumps(row) if json_ else "\t".join(row.values()))
         return
     result = summary(asked, found)
     line = signature(made.recipe, "mscc", calibration or made.calibration)
-    row = {
+    shown = {
         "model": made.recipe.criterion.name, "d": made.recipe.model.d, "calibration": calibration or made.calibration,
         **{key: f"{result[key]:.2f}" for key in ("acc_n", "delta_acc", "perplexity", "sigma_z")},
         "p (McNemar)": f"{result['mcnemar_p']:.3f}",
     }  # fmt: skip
     full = {
         "kind_of_result": "Sentence completion",
-        "row": row,
+        "row": shown,
         "signature": line,
         "command": command_line(),
         "date": today(),
@@ -127,7 +130,7 @@ def complete(
     if json_:
         print(json.dumps(full))
         return
-    table(f"{run}: {len(asked)} questions", list(row), [[str(v) for v in row.values()]])
+    table(f"{run}: {len(asked)} questions", list(shown), [[str(v) for v in shown.values()]])
     say(f"{len(result['disagree'])} questions are answered differently without log Z")
 
 

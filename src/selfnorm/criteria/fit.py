@@ -62,11 +62,11 @@ class Draw:
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Drawn:
         if isinstance(self.noise, BigramNoise):
             w = self.noise.sample_after(window.inputs, self.k, rng)
-            return Drawn(w, output.m(w, c), self.noise.log_p_after(w, window.inputs.unsqueeze(-1)))
+            return Drawn(w, output.m_each(w, c), self.noise.log_p_after(w, window.inputs.unsqueeze(-1)))
         B, T = window.targets.shape
         shape = {"window": (self.k,), "step": (T, self.k), "token": (B, T, self.k)}[self.shared]
         w = self.noise.sample(shape, rng)
-        m = output.m_shared(w, c) if self.shared == "window" else output.m(w, c)
+        m = output.m_shared(w, c) if self.shared == "window" else output.m_each(w, c)
         return Drawn(w, m, self.noise.log_p(w).to(m.dtype))
 
     def log_q(self, window: Window) -> Tensor:

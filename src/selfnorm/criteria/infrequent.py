@@ -24,7 +24,7 @@ class Infrequent:
 
     alpha: float
     gamma: float
-    subset: str = "windows"
+    subset: str = "contexts"
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
         m = output.m(window.targets, c)

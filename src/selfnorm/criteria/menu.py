@@ -62,6 +62,9 @@ MENU: dict[str, Entry] = {
 }
 
 
+BENT = ("negative", "snis")  # their m is not log p until it is recovered
+
+
 @dataclass(frozen=True)
 class Loss:
     """The two halves (B, T), kept apart so that a penalty never hides inside a reported cross-entropy."""
@@ -93,12 +96,22 @@ def entry(name: str) -> Entry:
     return MENU[name]
 
 
-def make_criterion(settings: CriterionSettings, counts: np.ndarray, ids: np.ndarray | None = None) -> Criterion:
+def make_criterion(
+    settings: CriterionSettings, counts: np.ndarray, ids: np.ndarray | None = None, squash: bool = False
+) -> Criterion:
     """The criterion named in the settings, with noise made from the training counts."""
     chosen, line = settle(settings), entry(settings.name)
+    if squash and settings.name in BENT:
+        raise UserError(
+            f"criterion {settings.name} reads its scores through a function of its own; set model.squash = false."
+        )
     sampled = chosen.alpha > 0 and chosen.penalty == "sampled"
     noise = make_noise(chosen.noise if line.samples or sampled else "uniform", counts, chosen.power, ids)
     draw = Draw(noise, chosen.k, chosen.shared)
+    if chosen.name == "nce_batch" and (chosen.noise != "unigram" or chosen.power != 1):
+        raise UserError(
+            "nce_batch takes its noise from the batch, which is unigram^1: leave criterion.noise and power out."
+        )
     return Criterion(line.make(chosen, draw), _penalty(chosen, line, draw))
 
 
@@ -108,6 +121,10 @@ def _penalty(settings: CriterionSettings, line: Entry, draw: Draw) -> Penalty | 
     if line.output != "full":
         raise UserError(
             f"criterion {settings.name} is normalized by construction: log Z is 0 and needs no penalty. Leave alpha out."
+        )
+    if settings.name in BENT:
+        raise UserError(
+            f"criterion {settings.name} does not learn log p itself, so a penalty would pin the wrong sum. Leave alpha out."
         )
     if settings.penalty == "sampled":
         return Sampled(settings.alpha, draw)

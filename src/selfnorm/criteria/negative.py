@@ -25,6 +25,9 @@ class Negative:
 
     draw: Draw
 
+    def __post_init__(self) -> None:
+        self.draw.log_kq_per_word()  # refused now, not after an epoch, if the noise has none
+
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
         drawn = self.draw(output, c, window, rng)
         true = F.logsigmoid(output.m(window.targets, c))

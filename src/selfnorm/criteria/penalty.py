@@ -20,9 +20,10 @@ class Penalty(Protocol):
 def share(N: int, gamma: float, subset: str, rng: torch.Generator) -> Tensor:
     """The contexts of this window that belong to the paper's D', a random share gamma of all.
 
-    windows: all N with probability gamma, else none, so that most steps never compute log Z ("to avoid computing
-    Z_c most of the time", section 5.2). contexts: gamma·N of them in every window, which costs the same on average, but
-    the penalty's large gradient then takes part in every step, is clipped with it, and drowns the fit.
+    windows: all N with probability gamma, else none, so that most steps never compute log Z. contexts: gamma·N of them in
+    every window. Both are unbiased and cost the same on average; clipping makes them differ. With single contexts the
+    penalty's large gradient is in every step, is clipped together with the fit, and slows NCE-R down. With whole windows
+    AND-LM, which nothing else holds, climbs for many steps before one clipped step pulls it back, and diverges.
     """
     if subset == "windows":
         return torch.arange(N if float(torch.rand((), generator=rng)) < gamma else 0)
@@ -45,7 +46,7 @@ class Exact:
 
     alpha: float
     gamma: float = 1.0
-    subset: str = "windows"
+    subset: str = "contexts"
 
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
         if fitted.log_z is not None and self.gamma == 1:

@@ -49,13 +49,20 @@ def collect(folder: Path) -> Collected:
         if "signature" in table and "mu_z" in table:
             measured = read_measurement(path)
             records.append(Record(path.parent.name, measured, parse_signature(measured.signature)))
-        elif "kind_of_result" in table:
+        elif "kind_of_result" in table and isinstance(table.get("row"), dict):
             others.setdefault(str(table["kind_of_result"]), []).append(table)
     for path in sorted(folder.rglob("history.jsonl")):
-        histories[path.parent.name] = [json.loads(line) for line in read_text(path).splitlines() if line]
+        histories[path.parent.name] = read_history(path)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others)
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in read_text(path).split("\n") if line]
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path} has a line that is not JSON ({error.msg}). Mend or remove it.") from None
 
 
 def _table(path: Path) -> dict[str, Any]:

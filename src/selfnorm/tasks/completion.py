@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,10 @@ def _with_answers(questions: list[Question], path: Path) -> list[Question]:
 
 
 def _csv(path: Path) -> list[list[str]]:
-    rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(read_text(path), newline="")) if row]
+    except csv.Error as error:
+        raise UserError(f"{path} is not a CSV file: {error}.") from None
     if not rows:
         raise UserError(f"{path} is empty. A CSV file with a head line was expected.")
     return rows

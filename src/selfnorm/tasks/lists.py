@@ -59,12 +59,25 @@ def read_lists(path: Path, form: str, skip_bad: bool = False) -> tuple[list[NBes
     return lists, reading.skipped
 
 
+def _lines(path: Path) -> list[str]:
+    """Lines end at newlines only: other separators may stand inside a text."""
+    lines = read_text(path).split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
 def _number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("a score must be a finite number")
+    return number
 
 
 def _grouped(rows: list[tuple[str, Hypothesis]]) -> Iterator[NBest]:
@@ -79,41 +92,46 @@ def _grouped(rows: list[tuple[str, Hypothesis]]) -> Iterator[NBest]:
 def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
     """{"id": "u1", "hyps": [{"text": "a b", "score": -12.3, "lm": -4.5}], "ref": "a b"} a line."""
     expected = '{"id", "hyps": [{"text", "score"}]}'
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(_lines(path), 1):
         try:
             table = json.loads(line)
             hypotheses = tuple(
-                Hypothesis(tuple(h["text"].split()), float(h.get("score", 0.0)), float(h.get("lm", 0.0)), h)
+                Hypothesis(tuple(h["text"].split()), _finite(h["score"]), _finite(h.get("lm", 0.0)), h)
                 for h in table["hyps"]
             )
+            line.encode("utf-8"), json.dumps(table, ensure_ascii=False).encode("utf-8")  # lone surrogates are refused
+            if not hypotheses:
+                raise ValueError("a list without hypotheses")
             reference = table.get("ref")
             yield NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             reading.bad(path, number, expected, line)
 
 
 def _moses(path: Path, reading: Reading) -> Iterator[NBest]:
     """0 ||| words ||| LM0= -3 Dist0= 1 ||| -5.2; the old LM is the feature named LM0, weight 1."""
     rows = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(_lines(path), 1):
         parts = [part.strip() for part in line.split("|||")]
         total = _number(parts[3]) if len(parts) >= 4 else None
-        if total is None:
+        old = _feature(parts[2], "LM0=") if len(parts) >= 4 else None
+        if total is None or old is None:
             reading.bad(path, number, "id ||| words ||| features ||| total", line)
             continue
-        rows.append((parts[0], Hypothesis(tuple(parts[1].split()), total, _feature(parts[2], "LM0="), parts)))
+        rows.append((parts[0], Hypothesis(tuple(parts[1].split()), total, old, parts)))
     return _grouped(rows)
 
 
-def _feature(text: str, name: str) -> float:
+def _feature(text: str, name: str) -> float | None:
+    """The number after a feature's name; 0 where the feature is absent, None where it is not a number."""
     words = text.split()
-    if name in words and words.index(name) + 1 < len(words):
-        return _number(words[words.index(name) + 1]) or 0.0
-    return 0.0
+    if name not in words:
+        return 0.0
+    return _number(([*words, ""])[words.index(name) + 1])
 
 
 def _nemo(path: Path, reading: Reading) -> Iterator[NBest]:
-    """words <tab> score a line; a blank line, or a line with one number (the beam size), ends a list."""
+    """words <tab> score a line; a blank line ends a list."""
     rows, name = [], 0
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -133,7 +151,7 @@ def _srilm(path: Path, reading: Reading) -> Iterator[NBest]:
     files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
     for file in files:
         hypotheses = []
-        for number, line in enumerate(read_text(file).splitlines(), 1):
+        for number, line in enumerate(_lines(file), 1):
             parts = line.split()
             acoustic, lm = (_number(parts[0]), _number(parts[1])) if len(parts) >= 3 else (None, None)
             if acoustic is None or lm is None or not parts[2].isdigit():
@@ -153,12 +171,18 @@ def _kaldi(path: Path, reading: Reading) -> Iterator[NBest]:
             f"{path} has no words_text. A Kaldi n-best folder holds words_text, acwt, lmwt.nolm and lmwt.lmonly."
         )
     costs = {name: _kaldi_costs(path / name, reading) for name in ("acwt", "lmwt.nolm", "lmwt.lmonly")}
+    if not costs["acwt"] and not costs["lmwt.nolm"]:
+        raise UserError(f'{path} has no costs: acwt or lmwt.nolm with lines "utterance-number cost" was expected.')
     rows = []
-    for number, line in enumerate(read_text(words_file).splitlines(), 1):
+    for number, line in enumerate(_lines(words_file), 1):
         key, _, text = line.partition(" ")
         name, dash, place = key.rpartition("-")
         if not dash or not place.isdigit():
             reading.bad(words_file, number, "utterance-number words", line)
+            continue
+        absent = [file for file, found in costs.items() if found and key not in found]
+        if absent:
+            reading.bad(words_file, number, f"a cost for {key} in {absent[0]}", line)
             continue
         acoustic = costs["acwt"].get(key, 0.0) + costs["lmwt.nolm"].get(key, 0.0)
         rows.append((name, Hypothesis(tuple(text.split()), -acoustic, -costs["lmwt.lmonly"].get(key, 0.0), key)))
@@ -167,7 +191,7 @@ def _kaldi(path: Path, reading: Reading) -> Iterator[NBest]:
 
 def _kaldi_costs(path: Path, reading: Reading) -> dict[str, float]:
     costs = {}
-    for number, line in enumerate(read_text(path).splitlines() if path.exists() else [], 1):
+    for number, line in enumerate(_lines(path) if path.exists() else [], 1):
         parts = line.split()
         value = _number(parts[1]) if len(parts) == 2 else None
         if value is None:

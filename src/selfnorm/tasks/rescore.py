@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,12 @@ class Weights:
     lm: float = 1.0
     word: float = 0.0
     old_lm: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(x) for x in (self.lm, self.word, self.old_lm)):
+            raise UserError(
+                f"weights must be finite numbers; found lm {self.lm}, word {self.word}, old LM {self.old_lm}."
+            )
 
     def total(self, table: Array) -> Array:
         """Combined score of each hypothesis from rows (score, old LM, words, new LM)."""

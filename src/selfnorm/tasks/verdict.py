@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from selfnorm.errors import UserError
 from selfnorm.score import Scorer
 from selfnorm.tasks.lists import NBest
 from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
@@ -54,6 +55,10 @@ def judge(
     allowed: float = 0.05,
 ) -> Verdict:
     """Score the lists both ways and say whether the 1-best may be trusted without log Z."""
+    if not 0 < allowed < 1:
+        raise UserError(f"allowed = {allowed}: a share of lists above 0 and below 1 was expected, such as 0.05.")
+    if not any(len(nbest.hypotheses) > 1 for nbest in lists):
+        raise UserError("No list has two or more hypotheses, so there is nothing to choose and nothing to judge.")
     plain = Scorer(scorer.model, scorer.vocab, False, scorer.unk_penalty)
     start = time.perf_counter()
     tables(plain, lists)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +43,22 @@ def open_corpus(data: Data) -> Corpus:
     """The prepared text a recipe names, prepared now if it is not there yet."""
     source = find_source(data)
     folder = cache_folder() / f"{data.name}-{_key(data, source)}"
-    if not (folder / "corpus.json").exists():
-        _prepare(folder, data, source)
+    with _alone(folder):
+        if not (folder / "corpus.json").exists():
+            _prepare(folder, data, source)
     splits = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
     if data.max_words:
         splits["train"] = splits["train"][: data.max_words]
     return Corpus(data.name, read_vocab(folder / "vocab.txt"), splits)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Runs that start together prepare a text once: the others wait and find it made."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
 
 
 def describe(data: Data) -> dict[str, object]:
@@ -68,6 +81,7 @@ def _prepare(folder: Path, data: Data, source: Source) -> None:
         vocab, splits = encode(source.splits, min_count, source.tokens, advance)
         if source.held_out:
             splits = shuffle_and_hold_out(splits["train"], vocab.eos, source.held_out)
+            vocab = Vocab(vocab.words, np.bincount(splits["train"], minlength=len(vocab)).tolist())
     _check(data.name, source, vocab, splits)
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))

@@ -20,6 +20,10 @@ class Vocab:
         self.words = list(words)
         self.counts = np.asarray(counts, dtype=np.int64)
         self.index = {word: i for i, word in enumerate(self.words)}
+        if len(self.index) != len(self.words):
+            raise UserError(
+                f"A vocabulary lists each word once; this one has {len(self.words) - len(self.index)} words twice."
+            )
         if EOS not in self.index or UNK not in self.index:
             raise UserError(f"A vocabulary must contain {EOS} and {UNK}; this one of {len(self.words)} words does not.")
         self.eos, self.unk = self.index[EOS], self.index[UNK]

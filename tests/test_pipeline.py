@@ -1,0 +1,31 @@
+"""From text to report, twice, with identical bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from selfnorm.experiment import run
+from selfnorm.report.page import write_report
+
+from .conftest import tiny, write_text
+
+
+def test_the_same_recipe_gives_the_same_bytes(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "tiny.txt")
+    for name in ("one", "two"):
+        run(tiny(file, name="nce_r"), tmp_path / name / "run", ["valid", "test", "test.shift"])
+        write_report(tmp_path / name, tmp_path / f"{name}.csv")
+    for weights in ("model.safetensors", "best.safetensors", "calibration.shift.safetensors"):
+        assert (tmp_path / "one" / "run" / weights).read_bytes() == (tmp_path / "two" / "run" / weights).read_bytes()
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    histories = [
+        [json.loads(line) for line in (tmp_path / n / "run" / "history.jsonl").read_text().splitlines()]
+        for n in ("one", "two")
+    ]
+    for line in (*histories[0], *histories[1]):
+        line.pop("seconds")
+    assert histories[0] == histories[1]
+    write_report(tmp_path / "one", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("<svg") >= 3 and "NCE-R-LM" in page

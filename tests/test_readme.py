@@ -1,0 +1,56 @@
+"""The README keeps its promises: its commands exist with their options, its Python runs, and it is short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from selfnorm.cli import main
+
+from .conftest import write_text
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    selfnorm (.+?)(?:\s+#.*)?$", README, re.MULTILINE)
+GROUPS = {"data", "study", "bench"}
+
+
+def test_it_is_under_150_lines_and_opens_with_the_two_commands() -> None:
+    lines = README.splitlines()
+    assert len(lines) < 150
+    assert any("make demo" in line for line in lines[:25]) and any("make test" in line for line in lines[:25])
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_and_option_exists(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    words = line.split()
+    command = words[:2] if words[0] in GROUPS else words[:1]
+    assert main([*command, "--help"]) == 0
+    said = capsys.readouterr().out
+    for option in [word for word in words if word.startswith("--")]:
+        assert option in said, f"selfnorm {' '.join(command)} has no {option}"
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(COMMANDS) >= 10
+
+
+def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    block = re.search(r"```python\n(.+?)```", README, re.DOTALL)
+    assert block is not None
+    write_text(tmp_path / "my.txt")
+    monkeypatch.chdir(tmp_path)
+    small = '"criterion.name=nce", "model.d=8", "training.epochs=1", "training.batch=4", "criterion.k=5"]'
+    exec(compile(block.group(1).replace('"criterion.name=nce"]', small), "README.md", "exec"), {})
+    sigma, score = capsys.readouterr().out.split()
+    assert float(sigma) >= 0 and float(score) < 0
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
