@@ -113,7 +113,7 @@ def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None
     ids, line = corpus[split], signature(made.recipe, split, kind)
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
-        measured = measure(model, ids, line, made.recipe.training.seed, advance, theory)
+        measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)
     measured.write(made.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json"))
     return measured
 

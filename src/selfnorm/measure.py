@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,7 @@ def measure(
     seed: int = 0,
     advance: Advance = lambda n: None,
     theory: dict[str, Any] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Measurement:
     """All the numbers of a model on a text, each with a 95 % block-bootstrap interval."""
     start = time.perf_counter()
@@ -95,7 +96,23 @@ def measure(
         histogram=_histogram(words.log_z),
         entropy_histogram=_entropy_histogram(words),
         theory=theory or {},
+        notes={} if names is None else {"examples": _examples(words, ids, names)},
     )
+
+
+def _examples(
+    words: Words, ids: np.ndarray, names: Sequence[str], count: int = 8, before: int = 5
+) -> list[dict[str, Any]]:
+    """The contexts where log Z strays furthest from its mean, with the word that followed, as the paper shows them."""
+    found: list[dict[str, Any]] = []
+    for place in np.argsort(-np.abs(words.log_z - words.log_z.mean())):
+        context = " ".join(names[i] for i in ids[max(0, place + 1 - before) : place + 1])
+        if all(context != known["context"] for known in found):
+            row = {"log_z": round(float(words.log_z[place]), 3), "entropy": round(float(words.h[place]), 3)}
+            found.append({"context": context, "next": names[ids[place + 1]], **row})
+        if len(found) == count:
+            break
+    return found
 
 
 def _histogram(log_z: Array, bins: int = 60) -> dict[str, Any]:

@@ -94,6 +94,7 @@ def measure(
         Literal["none", "shift", "affine", "mlp"] | None,
         Parameter(help="Default: the one in use in the run."),
     ] = None,
+    examples: Annotated[bool, Parameter(negative="", help="Also show the contexts where log Z strays most.")] = False,
     from_: From = "",
     json_: Json = False,
 ) -> None:
@@ -133,6 +134,12 @@ def measure(
             f"Theorem 1 holds for {t['theorem_1_holds']:,} of {t['contexts']:,} contexts; "
             f"Theorem 2: {t['abs_mu_z']:.4f} <= {t['theorem_2_epsilon']:.4f}."
         )
+    if examples:
+        strays = [
+            [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.3f}", f"{e['entropy']:.3f}"]
+            for e in found.notes["examples"]
+        ]
+        table("where log Z strays furthest from its mean", ["context [next word]", "log Z", "entropy"], strays)
     say(found.signature)
 
 

@@ -11,7 +11,7 @@ from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import write_text
 from selfnorm.report import plots
 from selfnorm.report.collect import Collected, Record, collect
-from selfnorm.report.tables import Table, overview, paper_tables
+from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.results import machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
@@ -20,7 +20,12 @@ TEMPLATE = Path(__file__).parent / "page.html"
 def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper: bool = True) -> list[Table]:
     """Write the page (.html), or the tables alone (.md, .csv); gives the tables."""
     collected = collect(folder)
-    tables = [*_paper(collected, paper), *overview(collected.records), *_others(collected)]
+    tables = [
+        *_paper(collected, paper),
+        *overview(collected.records),
+        *examples(collected.records),
+        *_others(collected),
+    ]
     if out.suffix == ".md":
         write_text(out, "\n".join(table.markdown() for table in tables))
     elif out.suffix == ".csv":

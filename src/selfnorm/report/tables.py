@@ -84,6 +84,20 @@ def _interval(pair: Any, digits: int) -> str:
     return "" if not pair else f"{pair[0]:.{digits}f} to {pair[1]:.{digits}f}"
 
 
+def examples(records: Sequence[Record]) -> list[Table]:
+    """The paper's kind of examples: contexts where log Z of a raw model strays furthest, with the word that followed."""
+    tables = []
+    for r in records:
+        if r.measured.notes.get("examples") and r.calibration == "none" and r.parts["criterion"] in ("nce", "softmax"):
+            rows = [
+                [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.2f}", f"{e['entropy']:.2f}"]
+                for e in r.measured.notes["examples"]
+            ]
+            title = f"Where log Z strays: {r.name}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
+    return tables
+
+
 # The paper's cells beside ours
 
 SHOWN = {"mu_z": 2, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2}

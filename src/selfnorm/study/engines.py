@@ -1,0 +1,115 @@
+"""Engines run what is planned: here, side by side in processes of their own, or on a Ray cluster.
+
+Both start the same command in the same folder, so their results are the same. A run that was stopped goes on
+where its checkpoint is; a run that fails is reported and left for the user, never retried in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+
+from selfnorm.errors import missing_extra
+from selfnorm.recipe import write_recipe
+from selfnorm.study.plan import Planned
+from selfnorm.study.progress import progress_of
+from selfnorm.study.view import status_table
+from selfnorm.terminal import say
+
+
+def command(run: Planned, root: Path) -> list[str]:
+    """The command that trains and measures one run; a user can type it too."""
+    recipe = root / "recipes" / f"{run.name}.toml"
+    if not recipe.exists():
+        write_recipe(recipe, run.recipe)
+    then = [part for step in run.then for part in ("--then", step)]
+    return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then]
+
+
+def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
+    """Train up to `jobs` runs at a time; gives the names of those that failed."""
+    waiting = [run for run in planned if progress_of(run, root).state != "done"]
+    running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
+    failed: list[str] = []
+    console = Console(stderr=True)
+    with Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False) as live:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    run = waiting.pop(0)
+                    running[run.name] = run, _start(run, root)
+                for name, (_, process) in list(running.items()):
+                    if process.poll() is not None:
+                        del running[name]
+                        _report(name, root, process.returncode, failed)
+                if console.is_terminal:
+                    live.update(status_table(planned, root, set(running), failed, jobs), refresh=True)
+                time.sleep(0.3)
+        finally:
+            for _, process in running.values():
+                process.terminate()
+    return failed
+
+
+def _start(run: Planned, root: Path) -> subprocess.Popen[bytes]:
+    log = root / "logs" / f"{run.name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as handle:
+        return subprocess.Popen(command(run, root), stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
+
+
+def _report(name: str, root: Path, code: int, failed: list[str]) -> None:
+    if code == 0:
+        say(f"done    {name}")
+        return
+    failed.append(name)
+    lines = (root / "logs" / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    say(f"FAILED  {name} (exit {code}): {lines[-1] if lines else 'no output'}")
+
+
+def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
+    """The same commands as Ray core tasks of one CPU each. The folder must be one every node sees.
+
+    A task whose worker dies is said so and sent again, at most twice: it resumes from its checkpoint.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise missing_extra("ray", "cluster", "--on ray") from None
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
+    ray.init(num_cpus=jobs, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    train: Any = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
+    tries = {run.name: 0 for run in planned if progress_of(run, root).state != "done"}
+    by_name = {run.name: run for run in planned}
+    tasks = {train.remote(command(by_name[name], root)): name for name in tries}
+    failed: list[str] = []
+    while tasks:
+        ready, _ = ray.wait(list(tasks), num_returns=1)
+        name = tasks.pop(ready[0])
+        try:
+            code, last = ray.get(ready[0])
+        except ray.exceptions.RayError as error:
+            code, last = -1, f"its worker died ({type(error).__name__})"
+        if code == 0:
+            say(f"done    {name}")
+        elif code < 0 and tries[name] < 2:
+            tries[name] += 1
+            say(f"AGAIN   {name}: {last}; sent again from its checkpoint ({tries[name]} of 2)")
+            tasks[train.remote(command(by_name[name], root))] = name
+        else:
+            failed.append(name)
+            say(f"FAILED  {name} (exit {code}): {last}")
+    ray.shutdown()
+    return failed
+
+
+def _on_worker(line: list[str]) -> tuple[int, str]:
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    return done.returncode, (done.stderr.strip().splitlines() or [""])[-1]

@@ -1,0 +1,96 @@
+"""A study is a TOML file: a base recipe and grids that expand to runs. Equal runs of different tables are one run."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from selfnorm.errors import UserError
+from selfnorm.files import read_text
+from selfnorm.names import settle
+from selfnorm.recipe import Recipe, change, from_table
+
+BUILT_IN = Path(__file__).parent.parent / "experiments"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run of a study: its folder name, its recipe and what is measured after training."""
+
+    name: str
+    recipe: Recipe
+    then: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    title: str
+    planned: tuple[Planned, ...]
+
+
+def find_studies(name: str) -> list[Path]:
+    """A TOML file of the user's, a built-in one (paper/table1), or a built-in folder of them (paper)."""
+    for path in (Path(name), BUILT_IN / name, BUILT_IN / f"{name}.toml"):
+        if path.is_file():
+            return [path]
+        if path.is_dir() and sorted(path.glob("table*.toml")):
+            return sorted(path.glob("table*.toml"))
+    known = sorted(str(p.relative_to(BUILT_IN).with_suffix("")) for p in BUILT_IN.rglob("*.toml") if p.name != "expected.toml")
+    raise UserError(f"{name} is neither a study file nor built in. Built in: paper, {', '.join(known)}.")
+
+
+def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
+    """All runs of the named study or folder of studies, each once, with `--set` changes and seeds 1..n applied."""
+    titles, planned = [], dict[str, Planned]()
+    for path in find_studies(name):
+        try:
+            table = tomllib.loads(read_text(path))
+        except tomllib.TOMLDecodeError as error:
+            raise UserError(f"{path} is not valid TOML: {error}.") from None
+        titles.append(str(table.get("title", path.stem)))
+        then = tuple(table.get("then", ["valid"]))
+        for recipe in _expand(table, str(path), changes, seeds):
+            slug = run_name(recipe)
+            before = planned[slug].then if slug in planned else ()
+            planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *then))))
+    return Study(", ".join(titles), tuple(planned.values()))
+
+
+def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: int) -> Iterable[Recipe]:
+    unknown = set(table) - {"title", "then", "recipe", "grid"}
+    if unknown:
+        raise UserError(f"{where}: unknown key {sorted(unknown)[0]}. Known: title, then, recipe, grid.")
+    grids = table.get("grid", [{}])
+    if not isinstance(grids, list) or not all(isinstance(g, dict) and [] not in g.values() for g in grids):
+        raise UserError(f"{where}: a grid is written [[grid]], with lines such as \"model.d\" = [30, 100]; no list may be empty.")
+    if not isinstance(table.get("recipe", {}), dict):
+        raise UserError(f"{where}: the base recipe is written in sections such as [recipe.model].")
+    if seeds < 1:
+        raise UserError(f"--seeds {seeds}: at least 1 was expected.")
+    base = from_table(table.get("recipe", {}), where)
+    for grid in grids:
+        axes = [[(key, value) for value in (values if isinstance(values, list) else [values])] for key, values in grid.items()]
+        for point in itertools.product(*axes):
+            settings = [f"{key}={json.dumps(value)}" for key, value in point]
+            for seed in range(1, seeds + 1):
+                recipe = change(base, [*settings, *([f"training.seed={seed}"] if seeds > 1 else []), *changes])
+                yield replace(recipe, criterion=settle(recipe.criterion))
+
+
+def run_name(recipe: Recipe) -> str:
+    """A folder name that says the main choices and, by a short hash, stands for all that change the numbers."""
+    table = asdict(recipe)
+    table["data"].pop("folder")
+    for free in ("threads", "checkpoint_minutes", "validate_minutes"):
+        table["training"].pop(free)
+    digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:6]
+    c = recipe.criterion
+    alpha = f"-a{c.alpha:g}" if c.alpha > 0 else ""
+    k = f"-k{c.k}" if c.k != 100 else ""
+    return f"{recipe.data.name}-{c.name}{alpha}{k}-d{recipe.model.d}-s{recipe.training.seed}-{digest}"
