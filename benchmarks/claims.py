@@ -28,6 +28,7 @@ from selfnorm.bench.timing import Work, interleaved
 from selfnorm.files import write_json
 from selfnorm.memory import keep_freed_memory
 from selfnorm.model import build
+from selfnorm.normalizers import Mlp
 from selfnorm.recipe import CriterionSettings, Model
 from selfnorm.results import environment
 
@@ -166,6 +167,8 @@ def claims(rounds: int) -> list[dict[str, Any]]:
         )
         if V == 10_000:
             few = {name: works[name] for name in ("lstm", "unnormalized")}
+            head = model.with_output(model.output.with_normalizer(Mlp(650).requires_grad_(False)))
+            few["with mlp"] = scoring_works(head, window.inputs, window.targets)["unnormalized"]
             claim(
                 "unnormalized scoring over the lstm alone, d = 650",
                 few,
