@@ -85,6 +85,12 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     assert hits >= 50
 
 
+def test_a_short_text_still_has_an_interval() -> None:
+    log_z = np.random.default_rng(0).normal(size=200)
+    low, high = intervals(block_sums(log_z, log_z + 5, log_z))["sigma_z"]
+    assert low < log_z.std() < high
+
+
 def test_shift_brings_held_out_mu_z_to_zero_and_leaves_perplexity(text_file: Path, tmp_path: Path) -> None:
     made = run(tiny(text_file, name="softmax"), tmp_path / "run")
     _, corpus = open_with_text(made.folder)

@@ -20,7 +20,7 @@ COLUMNS = ("words", "log_z", "log_z2", "nll", "h", "h2", "h_log_z")
 def block_sums(log_z: Array, nll: Array, h: Array) -> Array:
     """(blocks, 7) sums over consecutive words, float64; log Z centred by the caller stays centred."""
     columns = np.stack([np.ones_like(log_z), log_z, log_z**2, nll, h, h**2, h * log_z])
-    edges = np.arange(0, len(log_z), BLOCK)
+    edges = np.arange(0, len(log_z), max(1, min(BLOCK, len(log_z) // 20)))  # a short text still has twenty blocks
     return np.add.reduceat(columns, edges, axis=1).T
 
 

@@ -70,9 +70,9 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
     names = GREEK if (console.encoding or "").lower().startswith("utf") else ASCII
     drawn = Table(title=title, title_justify="left", title_style="bold")
     for index, name in enumerate(head):
-        drawn.add_column(names.get(name, name), justify="left" if index == 0 else "right")
+        drawn.add_column(Text(names.get(name, name)), justify="left" if index == 0 else "right")
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*(Text(cell) for cell in row))  # as it is: brackets are not markup
     console.print(drawn)
 
 

@@ -41,7 +41,9 @@ def find_studies(name: str) -> list[Path]:
             return [path]
         if path.is_dir() and sorted(path.glob("table*.toml")):
             return sorted(path.glob("table*.toml"))
-    known = sorted(str(p.relative_to(BUILT_IN).with_suffix("")) for p in BUILT_IN.rglob("*.toml") if p.name != "expected.toml")
+    known = sorted(
+        str(p.relative_to(BUILT_IN).with_suffix("")) for p in BUILT_IN.rglob("*.toml") if p.name != "expected.toml"
+    )
     raise UserError(f"{name} is neither a study file nor built in. Built in: paper, {', '.join(known)}.")
 
 
@@ -68,14 +70,19 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         raise UserError(f"{where}: unknown key {sorted(unknown)[0]}. Known: title, then, recipe, grid.")
     grids = table.get("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(g, dict) and [] not in g.values() for g in grids):
-        raise UserError(f"{where}: a grid is written [[grid]], with lines such as \"model.d\" = [30, 100]; no list may be empty.")
+        raise UserError(
+            f'{where}: a grid is written [[grid]], with lines such as "model.d" = [30, 100]; no list may be empty.'
+        )
     if not isinstance(table.get("recipe", {}), dict):
         raise UserError(f"{where}: the base recipe is written in sections such as [recipe.model].")
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: at least 1 was expected.")
     base = from_table(table.get("recipe", {}), where)
     for grid in grids:
-        axes = [[(key, value) for value in (values if isinstance(values, list) else [values])] for key, values in grid.items()]
+        axes = [
+            [(key, value) for value in (values if isinstance(values, list) else [values])]
+            for key, values in grid.items()
+        ]
         for point in itertools.product(*axes):
             settings = [f"{key}={json.dumps(value)}" for key, value in point]
             for seed in range(1, seeds + 1):

@@ -13,18 +13,24 @@ from selfnorm.study.progress import progress_of, seconds_left
 HEAD = ("run", "state", "epoch", "perplexity", "sigma_z", "spent")
 
 
-def status_rows(planned: list[Planned], root: Path, running: Collection[str] = (), failed: Collection[str] = ()) -> list[list[str]]:
+def status_rows(
+    planned: list[Planned], root: Path, running: Collection[str] = (), failed: Collection[str] = ()
+) -> list[list[str]]:
     rows = []
     for run in planned:
         p = progress_of(run, root)
         state = "running" if run.name in running else "FAILED" if run.name in failed else p.state
         perplexity = "" if p.perplexity is None else f"{p.perplexity:.1f}"
         sigma = "" if p.sigma_z is None else f"{p.sigma_z:.3f}"
-        rows.append([run.name, state, f"{p.epochs:g}/{run.recipe.training.epochs}", perplexity, sigma, clock(p.seconds)])
+        rows.append(
+            [run.name, state, f"{p.epochs:g}/{run.recipe.training.epochs}", perplexity, sigma, clock(p.seconds)]
+        )
     return rows
 
 
-def status_table(planned: list[Planned], root: Path, running: Collection[str], failed: Collection[str], jobs: int) -> Table:
+def status_table(
+    planned: list[Planned], root: Path, running: Collection[str], failed: Collection[str], jobs: int
+) -> Table:
     left = seconds_left(planned, root, jobs)
     table = Table(title="about " + clock(left) + " left" if left is not None else "estimating", title_justify="left")
     for name in HEAD:
