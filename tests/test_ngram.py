@@ -96,9 +96,15 @@ def test_the_best_weight_is_the_best_of_a_grid() -> None:
 
 def test_mixing_and_rescoring_with_an_ngram(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "t.txt").write_text("the cat\nthe dog saw a cat\n")
-    assert main(f"mix {place}/run {place}/lm.arpa {place}/t.txt {place}/t.txt --json".split()) == 0
+    assert (
+        main(f"mix {place}/run {place}/lm.arpa {place}/t.txt {place}/t.txt --to {place}/mix.json --json".split()) == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["mixed"] <= min(found["neural"], found["ngram"]) * 1.0001
+    assert main(f"report {place}/mix.json".split()) == 2
+    assert main(f"report {place} -o {place}/r.md".split()) == 0
+    assert "Mixing with an n-gram model" in (place / "r.md").read_text()
+    capsys.readouterr()
     (place / "l.jsonl").write_text(
         '{"id": "u", "hyps": [{"text": "the cat", "score": 0}, {"text": "cat the", "score": 0}]}\n'
     )

@@ -138,6 +138,22 @@ def test_tuning_does_at_least_as_well_as_either_score_alone(trained: Path, tmp_p
     )
 
 
+def test_rescoring_tunes_for_bleu_and_for_error_rate_and_reports_both_ways(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sacrebleu")
+    path = jsonl(tmp_path / "l.jsonl")
+    (tmp_path / "refs").write_text("u1 the cat saw a dog\nu2 it was here\nu3 a bird\n")
+    for metric, better in (("wer", lambda one, two: one <= two), ("bleu", lambda one, two: one >= two)):
+        assert main(f"rescore {trained} {path} --tune {tmp_path}/refs --metric {metric} --json".split()) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert better(found[metric], found[f"{metric}_without_lm"]) and set(found["picked"]) == {"u1", "u2", "u3"}
+    assert (
+        main(f"rescore {trained} {path} --tune {tmp_path}/refs --test {path} --references {tmp_path}/refs".split()) == 0
+    )
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
 def test_the_verdict_counts_flips_and_gives_a_sentence(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

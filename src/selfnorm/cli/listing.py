@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 from selfnorm.cli.training import Json
 from selfnorm.cli.using import Kind, Normalized
 from selfnorm.errors import UserError
-from selfnorm.files import read_text
+from selfnorm.files import read_text, write_json
+from selfnorm.results import command_line, today
 from selfnorm.terminal import progress, say, table
 
 Format = Annotated[
@@ -155,7 +156,7 @@ def verdict(
 
 def mix(
     run: Path, arpa: Path, held_out: Path, text: Path, /, *, calibration: Kind = None,
-    unnormalized: Annotated[bool, Parameter(negative="")] = False, json_: Json = False,
+    to: Path | None = None, unnormalized: Annotated[bool, Parameter(negative="")] = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Mix a model with an n-gram model, word by word: the weight is tuned on one text and measured on another.
 
@@ -169,6 +170,8 @@ def mix(
         Sentences to tune the weight on.
     text
         Sentences to measure on.
+    to
+        Also write the JSON here: the report shows it as a row.
     unnormalized
         Use our scores without log Z; then perplexities are unnormalized ones.
     """
@@ -177,6 +180,12 @@ def mix(
 
     scorer, other = open_scorer(run, not unnormalized, calibration), Ngram(arpa)
     found = mixture(*(word_scores(scorer, other, read_text(path).splitlines()) for path in (held_out, text)))
+    if to is not None:
+        row = {"model": run.name, "n-gram": arpa.name, **{k: f"{v:.3f}" for k, v in found.__dict__.items()}}
+        write_json(
+            to,
+            {"kind_of_result": "Mixing with an n-gram model", "row": row, "command": command_line(), "date": today()},
+        )
     if json_:
         print(json.dumps(found.__dict__))
         return
