@@ -173,7 +173,7 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
             xscale="log",
             yscale="log",
             xlabel="V (words)",
-            ylabel=f"ms ({key.replace('_', ' ')})",
+            ylabel="ms per 1,000 words" if "1000" in key else "ms per step",
             title=f"d = {d}",
         )
     axes[0][-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
