@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,9 +54,12 @@ def shift(model: LanguageModel, valid: np.ndarray) -> Affine:
 
 def affine(model: LanguageModel, train: np.ndarray, budget: Budget, advance: Advance = lambda n: None) -> Affine:
     """Least squares of log Z on (c, 1), from sums of products in float64: contexts are never held."""
-    d = model.output.d
+    return _least_squares(_pairs(model, train, budget.contexts), model.output.d, advance)
+
+
+def _least_squares(pairs: Iterable[tuple[Tensor, Tensor]], d: int, advance: Advance = lambda n: None) -> Affine:
     gram, moment = torch.zeros(d + 1, d + 1, dtype=torch.float64), torch.zeros(d + 1, dtype=torch.float64)
-    for c, log_z in _pairs(model, train, budget.contexts):
+    for c, log_z in pairs:
         x = torch.cat([c.double(), torch.ones(len(c), 1, dtype=torch.float64)], dim=1)
         gram += x.t() @ x
         moment += x.t() @ log_z.double()
@@ -92,9 +95,8 @@ def mlp(
             c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
             place += len(c)
             advance(len(c))
-        gram, moment = _sums(c_file, z_file)
         normalizer = Mlp(d, budget.hidden)
-        _start(normalizer, _solved(gram, moment), rng)
+        _start(normalizer, _least_squares(_pieces(c_file, z_file), d), rng)
         _descend(normalizer, c_file, z_file, budget, rng, start, advance)
     return normalizer.requires_grad_(False)
 
@@ -109,15 +111,9 @@ def _pairs(model: LanguageModel, ids: np.ndarray, count: int) -> Iterator[tuple[
             return
 
 
-def _sums(c_file: np.ndarray, z_file: np.ndarray) -> tuple[Tensor, Tensor]:
-    d = c_file.shape[1]
-    gram, moment = torch.zeros(d + 1, d + 1, dtype=torch.float64), torch.zeros(d + 1, dtype=torch.float64)
-    for at in range(0, len(c_file), 65_536):
-        c = torch.from_numpy(c_file[at : at + 65_536]).double()
-        x = torch.cat([c, torch.ones(len(c), 1, dtype=torch.float64)], dim=1)
-        gram += x.t() @ x
-        moment += x.t() @ torch.from_numpy(z_file[at : at + 65_536]).double()
-    return gram, moment
+def _pieces(c_file: np.ndarray, z_file: np.ndarray, size: int = 65_536) -> Iterator[tuple[Tensor, Tensor]]:
+    for at in range(0, len(c_file), size):
+        yield torch.from_numpy(c_file[at : at + size]), torch.from_numpy(z_file[at : at + size])
 
 
 def _start(normalizer: Mlp, solved: Affine, rng: torch.Generator) -> None:

@@ -96,8 +96,7 @@ class Scorer:
 
     def start(self) -> Before:
         """After <eos>, as every sentence begins."""
-        nothing = Before(None, torch.zeros(1, self.model.output.d))
-        return self.read(nothing, self.vocab.eos)
+        return self.read(self.nothing(), self.vocab.eos)
 
     def nothing(self) -> Before:
         """Before any word at all: the context vector is zero and only the biases speak."""

@@ -27,7 +27,7 @@ def register(app: App) -> None:
 
 
 def demo(*, to: Path = Path("demo"), jobs: int = 0) -> None:
-    """Train the paper's five models on built-in text, print one table and write a report. About four minutes on two cores.
+    """Train the paper's five models on built-in text, print one table and write a report. Some minutes on two cores.
 
     Parameters
     ----------

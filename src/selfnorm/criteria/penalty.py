@@ -63,7 +63,7 @@ class Exact:
 class Sampled:
     """alpha · (log Ẑ)² with Ẑ = (1/k) Σ e^{m_i}/q_i from the fit's own noise words: nothing grows with V.
 
-    log Ẑ is low by about Var(Ẑ)/(2 Z²), so the model settles a little above log Z = 0; `shift` removes that.
+    log Ẑ is low by about Var(Ẑ)/(2 Z²), so what it pulls to 0 is a little above log Z; a constant part of that is removed by `shift`.
     """
 
     alpha: float
