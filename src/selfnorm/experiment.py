@@ -14,8 +14,10 @@ from torch import nn
 
 from selfnorm.batches import Windows
 from selfnorm.calibrate import Budget, affine, facts, mlp, shift
+from selfnorm.completing import challenge, choose, result
 from selfnorm.criteria import Criterion, make_criterion
 from selfnorm.errors import Diverged, UserError, nearest
+from selfnorm.files import write_json
 from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory
 from selfnorm.model import LanguageModel
@@ -44,11 +46,13 @@ from selfnorm.train import Place, learning_rate, train
 def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     """Train as the recipe says, from the start or from where an earlier call was stopped; then measure."""
     for step in then:
-        split, _, kind = step.partition(".")
-        if split not in ("train", "valid", "test") or kind not in ("", "shift", "affine", "mlp"):
+        what, _, kind = step.partition(".")
+        if what not in ("train", "valid", "test", "complete") or kind not in ("", "shift", "affine", "mlp"):
             raise UserError(
-                f"--then {step}: expected a split and perhaps a calibration, such as valid, test or test.mlp."
+                f"--then {step}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete."
             )
+        if what == "complete":
+            challenge(recipe.data)  # refused now rather than after hours of training
     recipe = replace(recipe, criterion=settle(recipe.criterion))
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
@@ -63,15 +67,22 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
 
 
 def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
-    """What comes after training: "test" measures the raw model, "test.mlp" calibrates with mlp first. Done ones stay."""
+    """What comes after training. Done steps stay.
+
+    "test" measures the raw model, "test.mlp" calibrates with mlp first; "complete" answers the challenge's questions.
+    """
     for step in steps:
-        split, _, kind = step.partition(".")
+        what, _, kind = step.partition(".")
         kind = kind or "none"
         if made.file(f"{step}.json").exists():
             continue
         if not has_calibration(made, kind):
             calibrate_run(made, corpus, kind)
-        measure_split(made, corpus, split, kind)
+        if what == "complete":
+            asked = challenge(made.recipe.data)
+            write_json(made.file(f"{step}.json"), result(made, asked, choose(made, asked, kind), kind))
+        else:
+            measure_split(made, corpus, what, kind)
 
 
 def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = None) -> dict[str, Any]:

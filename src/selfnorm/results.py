@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import platform
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 from selfnorm import __version__
 from selfnorm.errors import UserError
-from selfnorm.files import read_json, write_json
+from selfnorm.files import read_json, read_text, write_json
 from selfnorm.recipe import Recipe
 
 
@@ -54,6 +55,16 @@ def read_measurement(path: Path) -> Measurement:
             f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN"
         )
     return Measurement(**{name: value for name, value in table.items() if name in names})
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The lines training wrote, one per validation; none if there is no such file yet."""
+    try:
+        return [json.loads(line) for line in read_text(path).split("\n") if line] if path.exists() else []
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{path} has a line that is not JSON ({error.msg}). Mend it, or remove the run to train it again."
+        ) from None
 
 
 def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:

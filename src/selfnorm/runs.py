@@ -5,6 +5,7 @@ model.safetensors  best.safetensors                  the last and the best weigh
 checkpoint.safetensors                               weights, state, chance and place, to resume exactly
 calibration.json  calibration.shift.safetensors …    what `calibrate` found, and which kind is in use
 valid.json  test.json  test.shift.json …             measurements, one file per split and calibration
+complete.json  complete.mlp.json …                   sentence completion, one file per calibration
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 def forget_measured(run: Run) -> None:
     """Remove measurements and calibrations of weights that are about to be replaced."""
-    for pattern in ("valid*.json", "test*.json", "train*.json", "calibration*"):
+    for pattern in ("valid*.json", "test*.json", "train*.json", "complete*.json", "calibration*"):
         for path in run.folder.glob(pattern):
             path.unlink()
 

@@ -14,8 +14,7 @@ from cyclopts import App, Parameter
 from selfnorm.cli.training import Json
 from selfnorm.errors import UserError
 from selfnorm.files import write_json
-from selfnorm.results import command_line, today
-from selfnorm.terminal import progress, say, table
+from selfnorm.terminal import say, table
 
 Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
 Kind = Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Instead of the one in use.")]
@@ -77,7 +76,7 @@ def _lines(text: Path | None) -> Iterator[str]:
 
 def complete(
     run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
-    json_: Json = False,
+    ngram: Path | None = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
 
@@ -91,47 +90,32 @@ def complete(
         CSV: id,answer. With it: acc_n, delta_acc, perplexity, sigma_z, McNemar's test. Without: the chosen words.
     to
         Also write the JSON here, for reports.
+    ngram
+        ARPA or KenLM file: answer with this n-gram model too, and test the difference (extra "ngram").
     """
-    from selfnorm.opening import open_scorer
-    from selfnorm.results import signature
+    from selfnorm.completing import choose, result
     from selfnorm.runs import open_run
-    from selfnorm.tasks.completion import answer, read_questions, summary
-    from selfnorm.text.encode import tokenizer_of
+    from selfnorm.tasks.completion import read_questions
 
-    if to is not None and answers is None:
-        raise UserError("--to writes the scores of the answers: give ANSWERS too.")
+    if answers is None and (to is not None or ngram is not None):
+        raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
     made = open_run(run)
-    scorer = open_scorer(run, normalized=True, calibration=calibration)
-    with progress("complete", len(asked), "questions") as advance:
-        found = answer(scorer, asked, tokenizer_of(made.recipe.data.name), advance)
+    kind = calibration or made.calibration
+    found = choose(made, asked, kind)
     if answers is None:
         for question, n, u in zip(asked, found.normalized, found.unnormalized, strict=True):
             row = {"id": question.name, "normalized": question.choices[n], "unnormalized": question.choices[u]}
             print(json.dumps(row) if json_ else "\t".join(row.values()))
         return
-    result = summary(asked, found)
-    line = signature(made.recipe, "mscc", calibration or made.calibration)
-    shown = {
-        "model": made.recipe.criterion.name, "d": made.recipe.model.d, "calibration": calibration or made.calibration,
-        **{key: f"{result[key]:.2f}" for key in ("acc_n", "delta_acc", "perplexity", "sigma_z")},
-        "p (McNemar)": f"{result['mcnemar_p']:.3f}",
-    }  # fmt: skip
-    full = {
-        "kind_of_result": "Sentence completion",
-        "row": shown,
-        "signature": line,
-        "command": command_line(),
-        "date": today(),
-        **result,
-    }
+    full = result(made, asked, found, kind, ngram)
     if to is not None:
         write_json(to, full)
     if json_:
         print(json.dumps(full))
         return
-    table(f"{run}: {len(asked)} questions", list(shown), [[str(v) for v in shown.values()]])
-    say(f"{len(result['disagree'])} questions are answered differently without log Z")
+    table(f"{run}: {len(asked)} questions", list(full["row"]), [[str(v) for v in full["row"].values()]])
+    say(f"{len(full['disagree'])} questions are answered differently without log Z")
 
 
 def export(

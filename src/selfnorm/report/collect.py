@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
-from selfnorm.files import read_text
 from selfnorm.names import label
-from selfnorm.results import Measurement, parse_signature, read_measurement
+from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
 
 
 @dataclass(frozen=True)
@@ -46,23 +45,16 @@ def collect(folder: Path) -> Collected:
     records, histories, others = [], {}, dict[str, list[dict[str, Any]]]()
     for path in sorted(folder.rglob("*.json")):
         table = _table(path)
-        if "signature" in table and "mu_z" in table:
+        if "kind_of_result" in table and isinstance(table.get("row"), dict):
+            others.setdefault(str(table["kind_of_result"]), []).append(table)
+        elif "signature" in table and "mu_z" in table:
             measured = read_measurement(path)
             records.append(Record(path.parent.name, measured, parse_signature(measured.signature)))
-        elif "kind_of_result" in table and isinstance(table.get("row"), dict):
-            others.setdefault(str(table["kind_of_result"]), []).append(table)
     for path in sorted(folder.rglob("history.jsonl")):
         histories[path.parent.name] = read_history(path)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others)
-
-
-def read_history(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in read_text(path).split("\n") if line]
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path} has a line that is not JSON ({error.msg}). Mend or remove it.") from None
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from selfnorm import __version__
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import write_text
-from selfnorm.report import plots
+from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.results import machine, today
@@ -39,13 +39,17 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
 
 def _paper(collected: Collected, paper: bool) -> list[Table]:
     known = any(r.parts["data"] in ("ptb", "wikitext-2") and r.parts.get("epochs") == "20" for r in collected.records)
-    return paper_tables(collected.records) if paper and known else []
+    tables = paper_tables(collected.records) if paper and known else []
+    completed = collected.others.get(completion.KIND, [])
+    return [*tables, completion.completion_table(completed)] if paper and (known or completed) else tables
 
 
 def _others(collected: Collected) -> list[Table]:
     """Results of tasks: each file says its own columns."""
     tables = []
     for kind, results in sorted(collected.others.items()):
+        if kind == completion.KIND:  # has its table among the paper's
+            continue
         head = list(dict.fromkeys(key for r in results for key in r["row"]))
         tables.append(Table(kind, head, [[str(r["row"].get(key, "")) for key in head] for r in results]))
     return tables

@@ -100,7 +100,7 @@ def examples(records: Sequence[Record]) -> list[Table]:
 
 # The paper's cells beside ours
 
-SHOWN = {"mu_z": 2, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2}
+SHOWN = {"mu_z": 2, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2, "acc_n": 1, "delta_acc": 1}
 
 
 def paper_tables(records: Sequence[Record], path: Path = EXPECTED) -> list[Table]:
@@ -138,16 +138,21 @@ def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
 
 def compare(paper: float | None, ours: Sequence[Record], name: str) -> str:
     """ "paper / ours / difference"; several seeds give their mean and spread."""
+    values = [float(getattr(r.measured, name)) for r in ours]
+    if not values:
+        return beside(paper, None, name)
+    mean = sum(values) / len(values)
+    spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5 if len(values) > 1 else None
+    return beside(paper, mean, name, "" if spread is None else f" ± {spread:.{SHOWN[name]}f}")
+
+
+def beside(paper: float | None, ours: float | None, name: str, spread: str = "") -> str:
+    """One cell: "paper / ours / difference", perplexities in percent."""
     digits = SHOWN[name]
     left = "–" if paper is None else f"{paper:.{digits}f}"
-    if not ours:
+    if ours is None:
         return f"{left} / not run"
-    values = [getattr(r.measured, name) for r in ours]
-    mean = sum(values) / len(values)
-    spread = (
-        f" ± {(sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5:.{digits}f}" if len(values) > 1 else ""
-    )
     if paper is None:
-        return f"– / {mean:.{digits}f}{spread}"
-    gap = f"{100 * (mean / paper - 1):+.1f} %" if "perplexity" in name else f"{mean - paper:+.{digits}f}"
-    return f"{left} / {mean:.{digits}f}{spread} / {gap}"
+        return f"– / {ours:.{digits}f}{spread}"
+    gap = f"{100 * (ours / paper - 1):+.1f} %" if "perplexity" in name else f"{ours - paper:+.{digits}f}"
+    return f"{left} / {ours:.{digits}f}{spread} / {gap}"

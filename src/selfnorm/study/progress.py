@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfnorm.errors import UserError
 from selfnorm.names import NAMES
 from selfnorm.recipe import Recipe
+from selfnorm.results import read_history
 from selfnorm.study.plan import Planned
 
-WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 1_873_551, "synthetic": 200_000}
-VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 14_479, "synthetic": 201}
+WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 1_873_551, "mscc": 51_046_688, "synthetic": 200_000}
+VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 14_479, "mscc": 51_392, "synthetic": 201}
 """Only for time estimates of runs that have not started."""
 
 
@@ -27,7 +26,7 @@ class Progress:
 
 def progress_of(run: Planned, root: Path) -> Progress:
     folder = root / run.name
-    history = _history(folder / "history.jsonl")
+    history = read_history(folder / "history.jsonl")
     measured = all((folder / f"{step}.json").exists() for step in run.then)
     if not history:
         return Progress("new", 0)
@@ -36,13 +35,6 @@ def progress_of(run: Planned, root: Path) -> Progress:
     trained = epochs >= run.recipe.training.epochs and (folder / "model.safetensors").exists()
     state = "done" if measured and trained else "measuring" if trained else "part"
     return Progress(state, epochs, float(last["perplexity"]), float(last["sigma_z"]), float(last["seconds"]))
-
-
-def _history(path: Path) -> list[dict[str, float]]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    except json.JSONDecodeError:
-        raise UserError(f"{path} has a line that is not JSON. Mend it, or remove the run to train it again.") from None
 
 
 def work(recipe: Recipe) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import read_text
 from selfnorm.score import Scorer
+from selfnorm.tasks.ngram import Ngram
 from selfnorm.tasks.trie import score_together
 from selfnorm.tasks.verdict import wilson
 
@@ -117,16 +118,42 @@ def answer(
     return Answered(normalized, unnormalized, np.concatenate(nll or empty), np.concatenate(log_z or empty))
 
 
-def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
-    """acc_n, delta_acc, perplexity and sigma_z over the answer sentences, McNemar's exact test, and where the two differ."""
+def answer_with_ngram(ngram: Ngram, questions: Sequence[Question], cut: Callable[[str], list[str]]) -> list[int]:
+    """The same choices by an n-gram model, words outside its own vocabulary being its <unk>."""
+    return [int(np.argmax([ngram.words(cut(s)).sum() for s in question.sentences()])) for question in questions]
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Another model on the same questions: its accuracy, and McNemar's exact test of the two."""
+
+    accuracy: float
+    interval: tuple[float, float]
+    mcnemar_p: float
+
+
+def versus(questions: Sequence[Question], ours: Sequence[int], theirs: Sequence[int]) -> Versus:
+    right = [q.answer == a for q, a in zip(questions, theirs, strict=True)]
+    low, high = wilson(sum(right), len(right))
+    mine = [q.answer == a for q, a in zip(questions, ours, strict=True)]
+    return Versus(100 * sum(right) / len(right), (100 * low, 100 * high), mcnemar(mine, right))
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> float:
+    """Exact two-sided p of "both are right equally often", from the questions where only one is right."""
     try:
         from scipy.stats import binomtest
     except ImportError:
         raise missing_extra("scipy", "report", "McNemar's test") from None
+    gained = sum(b and not a for a, b in zip(first, second, strict=True))
+    lost = sum(a and not b for a, b in zip(first, second, strict=True))
+    return float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+
+
+def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
+    """acc_n, delta_acc, perplexity and sigma_z over the answer sentences, McNemar's exact test, and where the two differ."""
     right_n = [q.answer == a for q, a in zip(questions, found.normalized, strict=True)]
     right_u = [q.answer == a for q, a in zip(questions, found.unnormalized, strict=True)]
-    gained = sum(u and not n for n, u in zip(right_n, right_u, strict=True))
-    lost = sum(n and not u for n, u in zip(right_n, right_u, strict=True))
     count = len(questions)
     return {
         "questions": count,
@@ -134,7 +161,7 @@ def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
         "acc_n_interval": [100 * x for x in wilson(sum(right_n), count)],
         "acc_u": 100 * sum(right_u) / count,
         "delta_acc": 100 * (sum(right_u) - sum(right_n)) / count,
-        "mcnemar_p": float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0,
+        "mcnemar_p": mcnemar(right_n, right_u),
         "perplexity": math.exp(float(found.answer_nll.mean())),
         "mu_z": float(found.answer_log_z.mean()),
         "sigma_z": float(found.answer_log_z.std()),

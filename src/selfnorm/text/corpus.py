@@ -38,6 +38,20 @@ class Corpus:
             raise UserError(f'There is no split "{split}" in {self.name}; it has {", ".join(self.splits)}.')
         return self.splits[split]
 
+    def sentences(self, split: str, at_once: int = 1 << 20) -> Iterator[list[str]]:
+        """The words of each sentence as the models see them, without <eos>; the text is never held as a whole."""
+        ids, words, eos = self[split], self.vocab.words, self.vocab.eos
+        sentence: list[str] = []
+        for start in range(0, len(ids), at_once):
+            for i in ids[start : start + at_once].tolist():
+                if i == eos:
+                    yield sentence
+                    sentence = []
+                else:
+                    sentence.append(words[i])
+        if sentence:
+            yield sentence
+
 
 def open_corpus(data: Data) -> Corpus:
     """The prepared text a recipe names, prepared now if it is not there yet."""

@@ -1,0 +1,80 @@
+"""Complete sentences with a run: the questions go in, one result for the report comes out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from selfnorm.errors import UserError
+from selfnorm.names import label
+from selfnorm.opening import open_scorer
+from selfnorm.recipe import Data
+from selfnorm.results import command_line, machine, read_history, signature, today
+from selfnorm.runs import Run
+from selfnorm.tasks.completion import Answered, Question, answer, answer_with_ngram, read_questions, summary, versus
+from selfnorm.tasks.ngram import Ngram
+from selfnorm.terminal import progress
+from selfnorm.text.encode import tokenizer_of
+from selfnorm.text.sources import data_folder
+
+KIND = "Sentence completion"
+
+
+def challenge(data: Data) -> list[Question]:
+    """The questions and answers of the challenge, from the folder that holds its novels."""
+    folder = data_folder(data.folder)
+    if data.name != "mscc" or folder is None:
+        raise UserError(
+            f'"complete" answers the questions that come with mscc, but this run was trained on {data.name}. '
+            "For questions of your own: selfnorm complete RUN QUESTIONS ANSWERS"
+        )
+    places = [base for base in (folder, folder / "mscc") if (base / "testing_data.csv").is_file()]
+    if not places:
+        raise UserError(f"testing_data.csv is in neither {folder} nor {folder / 'mscc'}. Name the folder with --from.")
+    return read_questions(places[0] / "testing_data.csv", places[0] / "test_answer.csv")
+
+
+def choose(run: Run, asked: list[Question], kind: str) -> Answered:
+    """The choices with log Z and without it."""
+    scorer = open_scorer(run.folder, normalized=True, calibration=kind)
+    with progress("complete", len(asked), "questions") as advance:
+        return answer(scorer, asked, tokenizer_of(run.recipe.data.name), advance)
+
+
+def result(run: Run, asked: list[Question], found: Answered, kind: str, ngram: Path | None = None) -> dict[str, Any]:
+    """Everything the report needs; `row` is what a table shows of it."""
+    numbers = summary(asked, found)
+    words = words_read(run)
+    row = {
+        "model": label(run.recipe.criterion.name),
+        "d": run.recipe.model.d,
+        "words read": f"{words / 1e6:.1f} M",
+        "calibration": kind,
+        **{name: f"{numbers[name]:.2f}" for name in ("acc_n", "delta_acc", "perplexity", "sigma_z")},
+        "p (McNemar)": f"{numbers['mcnemar_p']:.3f}",
+    }
+    if ngram is not None:
+        numbers["ngram"] = _beside(run, asked, found, ngram)
+        row["n-gram"] = f"{numbers['ngram']['accuracy']:.2f}"
+    about = {
+        "signature": signature(run.recipe, "questions", kind),
+        "words_read": words,
+        "command": command_line(),
+        "date": today(),
+        "machine": machine(),
+    }
+    return {"kind_of_result": KIND, "row": row, **about, **numbers}
+
+
+def _beside(run: Run, asked: list[Question], found: Answered, path: Path) -> dict[str, Any]:
+    chosen = answer_with_ngram(Ngram(path), asked, tokenizer_of(run.recipe.data.name))
+    return {"file": path.name, **asdict(versus(asked, found.normalized, chosen))}
+
+
+def words_read(run: Run) -> int:
+    """Training tokens seen by the weights in use, counted again in every epoch."""
+    text = int(run.vocab.counts.sum())
+    lines = read_history(run.file("history.jsonl"))
+    best = min(lines, key=lambda line: float(line["perplexity"]), default={"epoch": 0})
+    return round(best["epoch"] * min(text, run.recipe.data.max_words or text))

@@ -1,0 +1,59 @@
+"""The paper's last table: sentence completion, theirs and ours, with what each row was trained on."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from selfnorm.names import label
+from selfnorm.report.tables import EXPECTED, Table, beside
+from selfnorm.results import parse_signature
+
+KIND = "Sentence completion"
+NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
+TASK_HEAD = ["model", "paper trained on", "ours trained on", "calibration"]
+
+
+def completion_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
+    """Every cell of the paper, run or not, and every run of ours beside the nearest cell of its method."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))["completion"][0]
+    cells = [{**table["all"], **cell} for cell in table["cell"]]
+    rows = [row for cell in cells for row in _rows(cell, [r for r in results if _same(cell, r)])]
+    others = [r for r in results if not any(_same(cell, r) for cell in cells)]
+    rows += [_row(_nearest(cells, r), r) for r in sorted(others, key=lambda r: (-int(r["words_read"]), str(r["row"])))]
+    head = [*TASK_HEAD, *(f"{name}: paper / ours / diff" for name in NUMBERS), "p (McNemar)"]
+    return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table["notes"]))
+
+
+def _same(cell: dict[str, Any], result: dict[str, Any]) -> bool:
+    """The paper's own setting: method, d, iterations, all the text, no calibration."""
+    parts = parse_signature(result["signature"])
+    wanted = {"criterion": cell["criterion"], "d": str(cell["d"]), "epochs": str(cell["epochs"]), "calibration": "none"}
+    alike = all(parts.get(key) == value for key, value in wanted.items())
+    return alike and parts["alpha"] == f"{cell.get('alpha', 0):g}" and "max_words" not in parts
+
+
+def _nearest(cells: Sequence[dict[str, Any]], result: dict[str, Any]) -> dict[str, Any]:
+    parts = parse_signature(result["signature"])
+    same = [c for c in cells if c["criterion"] == parts["criterion"] and f"{c.get('alpha', 0):g}" == parts["alpha"]]
+    return same[0] if same else {"criterion": parts["criterion"]}
+
+
+def _rows(cell: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[list[str]]:
+    if ours:
+        return [_row(cell, result) for result in ours]
+    missing = [f"{beside(cell[name], None, name)}" for name in NUMBERS]
+    return [[label(cell["criterion"]), _size(cell), "not run (selfnorm study run paper/table6)", "none", *missing, ""]]
+
+
+def _row(cell: dict[str, Any], result: dict[str, Any]) -> list[str]:
+    numbers = [beside(cell.get(name), float(result[name]), name) for name in NUMBERS]
+    ours = f"d = {result['row']['d']}, {result['words_read'] / 1e6:.1f} M words"
+    calibration = parse_signature(result["signature"])["calibration"]
+    return [label(cell["criterion"]), _size(cell), ours, calibration, *numbers, f"{result['mcnemar_p']:.3f}"]
+
+
+def _size(cell: dict[str, Any]) -> str:
+    return f"d = {cell['d']}, {cell['epochs']} × {cell['words'] / 1e6:.0f} M words" if "d" in cell else "–"
