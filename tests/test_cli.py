@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,11 +36,13 @@ def test_help_says_what_each_command_does(command: str, capsys: pytest.CaptureFi
 
 
 def test_help_answers_in_well_under_a_second() -> None:
+    """In seconds of processor time, which a busy machine does not stretch as it does the clock."""
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "selfnorm", "--help"], check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) < 1.0
 
 

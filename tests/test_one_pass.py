@@ -41,6 +41,16 @@ def test_large_scores_do_not_overflow() -> None:
     assert torch.isfinite(made.log_z(torch.zeros(2, 1))).all()
 
 
+def test_log_z_is_right_where_the_target_has_no_probability_left() -> None:
+    c, weight = torch.ones(3, 1), torch.zeros(4, 1, requires_grad=True)
+    bias = torch.tensor([[0.0], [200.0], [-90.0], [1.0]], requires_grad=True)
+    w = torch.tensor([2, 1, 0])  # P(w) is e^-290, 1 and e^-200
+    m, log_z = one_pass.target_and_log_z(c, weight, bias, w)
+    assert m.tolist() == [-90, 200, 0] and torch.allclose(log_z, torch.full((3,), 200.0))
+    (log_z - m).sum().backward()
+    assert bias.grad is not None and torch.allclose(bias.grad.view(-1), torch.tensor([-1.0, 2, -1, 0]))
+
+
 def test_blocks_cover_every_word_once_and_fit_the_slice() -> None:
     parts = list(one_pass.blocks(1000, 50_000))
     assert [i for part in parts for i in range(part.start, part.stop)] == list(range(50_000))

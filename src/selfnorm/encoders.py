@@ -51,7 +51,7 @@ class Recurrent(nn.Module):
     def _drop(self, x: Tensor, rng: torch.Generator | None) -> Tensor:
         if rng is None or self.dropout == 0:
             return x
-        keep = torch.rand(x.shape, generator=rng, dtype=torch.float32) >= self.dropout
+        keep = torch.rand(x.shape, generator=rng, dtype=torch.float32).ge_(self.dropout)
         return x * keep.to(x.dtype).div_(1 - self.dropout)
 
 

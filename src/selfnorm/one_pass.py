@@ -1,11 +1,12 @@
 """The target's score and the exact log Z from one pass over the scores, with memory bounded by a budget.
 
-Plain autograd walks over the (N, V) scores about ten times. Here the forward pass overwrites them in place
-with E = exp(m - max), and the backward pass never touches E except inside the two products it cannot avoid:
+Plain autograd walks over the (N, V) scores about ten times. Here the forward pass overwrites them in place with the
+probabilities P, row by row while a row is in the cache, and reads log Z off one entry of each: log Z = m(w,c) - log P(w|c).
+The backward pass never touches P except inside the two products it cannot avoid:
 
-    d log Z / dc = diag(s) (E·W),    d log Z / dW = Eᵀ·(diag(s) c),    s = upstream gradient / Σ E
+    d log Z / dc = diag(s) (P·W),    d log Z / dW = Pᵀ·(diag(s) c),    s = upstream gradient
 
-so scaling happens on the small (N, d) side. If E does not fit the budget, or no gradient is wanted, the scores are
+so scaling happens on the small (N, d) side. If P does not fit the budget, or no gradient is wanted, the scores are
 made in blocks of words instead: each row of W is read once a pass, and only N times a block of scores is held.
 """
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
 SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
+TINY = 1e-30  # a probability below this has lost digits: its logarithm is not trusted
 
 
 def blocks(N: int, V: int) -> Iterator[slice]:
@@ -36,21 +38,32 @@ def scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addmm(bias.view(-1), c, weight.t())
 
 
-def exponentials(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Overwrite m with E = exp(m - max); give E, its row sums and log Z."""
-    top = m.amax(dim=1, keepdim=True)
-    E = m.sub_(top).exp_()
-    total = E.sum(dim=1)
-    return E, total, total.log() + top.squeeze(1)
-
-
 def log_z_in_blocks(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Exact log Z (N,) holding one block of scores at a time."""
     found = []
     for some in rows(len(c)):
-        parts = [exponentials(scores(c[some], weight[b], bias[b]))[2] for b in blocks(len(c[some]), len(weight))]
+        parts = [_log_sum(scores(c[some], weight[b], bias[b])) for b in blocks(len(c[some]), len(weight))]
         found.append(torch.stack(parts, dim=1).logsumexp(1))
     return torch.cat(found) if found else c.new_zeros(0)
+
+
+def _log_sum(m: Tensor) -> Tensor:
+    """log Σ e^m of each row; m is overwritten."""
+    top = m.amax(dim=1, keepdim=True)
+    return m.sub_(top).exp_().sum(dim=1).log_() + top.squeeze(1)
+
+
+def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """P (N, V) in the memory of the scores, m(w,c) and log Z."""
+    m, place = scores(c, weight, bias), w.unsqueeze(1)
+    m_w = m.gather(1, place)
+    P = torch.softmax(m, 1, out=m)
+    p_w = P.gather(1, place)
+    log_z = (m_w - p_w.log()).squeeze(1)
+    lost = (p_w.squeeze(1) < TINY).nonzero().squeeze(1)
+    if len(lost):
+        log_z[lost] = log_z_in_blocks(c[lost], weight, bias)
+    return P, m_w.squeeze(1), log_z
 
 
 class TargetAndLogZ(torch.autograd.Function):
@@ -60,10 +73,7 @@ class TargetAndLogZ(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         ctx.kept = None
         if any(ctx.needs_input_grad) and len(c) * len(weight) * c.element_size() <= BUDGET:
-            m = scores(c, weight, bias)
-            m_w = m.gather(1, w.unsqueeze(1)).squeeze(1)
-            E, total, log_z = exponentials(m)
-            ctx.kept = E, total
+            ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
         else:
             m_w = (weight[w] * c).sum(1) + bias[w].squeeze(1)
             log_z = log_z_in_blocks(c, weight, bias)
@@ -75,10 +85,9 @@ class TargetAndLogZ(torch.autograd.Function):
         c, weight, bias, w, log_z = ctx.saved_tensors
         g_m, g_z = gradients
         if ctx.kept is not None:
-            E, total = ctx.kept
-            ctx.kept = None
-            s = (g_z / total).unsqueeze(1)
-            d_c, d_weight, d_bias = (E @ weight).mul_(s), E.t() @ (c * s), E.t() @ s
+            P, ctx.kept = ctx.kept, None
+            s = g_z.unsqueeze(1)
+            d_c, d_weight, d_bias = (P @ weight).mul_(s), P.t() @ (c * s), P.t() @ s
         else:
             d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, g_z.unsqueeze(1))
         d_c.addcmul_(weight[w], g_m.unsqueeze(1))

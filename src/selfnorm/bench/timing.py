@@ -11,8 +11,15 @@ from collections.abc import Callable, Mapping
 Work = Callable[[], object]
 
 
+LEAST = 0.5  # seconds of a turn
+
+
 def interleaved(works: Mapping[str, Work], rounds: int, warm: int = 2) -> dict[str, float]:
-    """Median seconds of each piece of work, run in turns so that noise falls on all alike."""
+    """Median seconds of each piece of work, run in turns so that noise falls on all alike.
+
+    A short piece is repeated until its turn has lasted a while: a training step follows a step of its own kind, so
+    it must not be charged for caches left cold by another piece a hundred times its size.
+    """
     for _ in range(warm):
         for work in works.values():
             work()
@@ -20,9 +27,13 @@ def interleaved(works: Mapping[str, Work], rounds: int, warm: int = 2) -> dict[s
     spent: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
-            start = time.perf_counter()
-            work()
-            spent[name].append(time.perf_counter() - start)
+            turn = time.perf_counter()
+            while True:
+                start = time.perf_counter()
+                work()
+                spent[name].append(time.perf_counter() - start)
+                if time.perf_counter() - turn > LEAST:
+                    break
     return {name: statistics.median(times) for name, times in spent.items()}
 
 

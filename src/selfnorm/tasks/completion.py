@@ -20,7 +20,7 @@ from selfnorm.tasks.trie import score_together
 from selfnorm.tasks.verdict import wilson
 
 GAP = "_____"
-AT_ONCE = 1000  # questions in one trie
+AT_ONCE = 400  # questions in one trie
 
 
 @dataclass(frozen=True)
