@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from selfnorm.errors import UserError
-from selfnorm.report.collect import Record, collect
+from selfnorm.names import NAMES, label
+from selfnorm.report.collect import Collected, Record, collect
+from selfnorm.report.menu import menus
 from selfnorm.report.page import write_report
 from selfnorm.report.tables import paper_tables
 from selfnorm.results import Measurement, parse_signature
@@ -181,3 +184,25 @@ def test_a_report_is_a_function_of_its_json(tmp_path: Path) -> None:
     write_report(tmp_path, tmp_path / "2.csv")
     assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
     assert len(collect(tmp_path).records) == 1
+
+
+def test_the_menu_sets_criteria_side_by_side_on_the_same_text() -> None:
+    names = ["nce", "softmax", "devlin", "ranking", "classes", "blackout"]
+    records = [
+        replace(made_up(name, 100, split="test", perplexity=100.0 + place), run=name)
+        for place, name in enumerate(names)
+    ]
+    after = replace(made_up("softmax", 100, split="test", calibration="mlp", sigma_z=0.04), run="softmax")
+    histories = {"softmax": [{"epoch": 20.0, "seconds": 400.0, "megabytes": 321}]}
+    tables = menus(Collected([*records, after], histories))
+    assert len(tables) == 1 and [row[0] for row in tables[0].rows] == [label(name) for name in names]
+    assert tables[0].rows[1][2:] == ["no", "101.0", "+0.000", "0.100", "0.0400", "20", "321"]
+    assert not menus(Collected(records[:5])), "five criteria are no menu"
+
+
+def test_every_criterion_is_on_the_menu_for_both_texts() -> None:
+    planned = read_study("menu").planned
+    for text in ("ptb", "sotu"):
+        assert {p.recipe.criterion.name for p in planned if p.recipe.data.name == text} == set(NAMES)
+    then = {p.recipe.criterion.name: p.then for p in planned}
+    assert "test.mlp" in then["softmax"] and then["adaptive"] == ("valid", "test"), "nothing to calibrate"

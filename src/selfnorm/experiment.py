@@ -19,7 +19,7 @@ from selfnorm.criteria import Criterion, make_criterion
 from selfnorm.errors import Diverged, UserError, nearest
 from selfnorm.files import write_json
 from selfnorm.measure import measure, validate
-from selfnorm.memory import keep_freed_memory
+from selfnorm.memory import keep_freed_memory, peak_megabytes
 from selfnorm.model import LanguageModel
 from selfnorm.names import settle
 from selfnorm.recipe import Recipe
@@ -186,6 +186,7 @@ class _Driver:
             "penalty": place.penalty / place.words,
             **numbers,
             "seconds": round(seconds, 2),
+            "megabytes": round(peak_megabytes()),
         }
 
     def _keep_best(self, line: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ glibc returns blocks above a threshold to the system at once. Told not to, a tra
 from __future__ import annotations
 
 import ctypes
+import resource
 import sys
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
@@ -23,3 +24,8 @@ def keep_freed_memory() -> None:
     mallopt(M_MMAP_MAX, 0)
     mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(M_TOP_PAD, 64 << 20)
+
+
+def peak_megabytes() -> float:
+    """The most memory this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

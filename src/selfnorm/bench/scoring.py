@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from selfnorm.bench.steps import random_window
-from selfnorm.bench.timing import Work, interleaved, peak_megabytes
-from selfnorm.memory import keep_freed_memory
+from selfnorm.bench.timing import Work, interleaved
+from selfnorm.memory import keep_freed_memory, peak_megabytes
 from selfnorm.model import LanguageModel, build
 from selfnorm.recipe import Model
 

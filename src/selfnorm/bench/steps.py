@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfnorm.batches import Window
-from selfnorm.bench.timing import Work, interleaved, peak_megabytes
+from selfnorm.bench.timing import Work, interleaved
 from selfnorm.criteria import MENU, entry, make_criterion
-from selfnorm.memory import keep_freed_memory
+from selfnorm.memory import keep_freed_memory, peak_megabytes
 from selfnorm.model import LanguageModel, build
 from selfnorm.names import NAMES
 from selfnorm.recipe import CriterionSettings, Model

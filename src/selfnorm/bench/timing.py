@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -35,8 +34,3 @@ def interleaved(works: Mapping[str, Work], rounds: int, warm: int = 2) -> dict[s
                 if time.perf_counter() - turn > LEAST:
                     break
     return {name: statistics.median(times) for name, times in spent.items()}
-
-
-def peak_megabytes() -> float:
-    """The most memory this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,6 +11,7 @@ from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import write_text
 from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
+from selfnorm.report.menu import menus
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.results import machine, today
 
@@ -22,6 +23,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
     collected = collect(folder)
     tables = [
         *_paper(collected, paper),
+        *menus(collected),
         *overview(collected.records),
         *examples(collected.records),
         *_others(collected),

@@ -13,7 +13,7 @@ from typing import Any
 
 from selfnorm.errors import UserError
 from selfnorm.files import read_text
-from selfnorm.names import settle
+from selfnorm.names import lookup, settle
 from selfnorm.recipe import Recipe, change, from_table
 
 BUILT_IN = Path(__file__).parent.parent / "experiments"
@@ -60,8 +60,13 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
         for recipe in _expand(table, str(path), changes, seeds):
             slug = run_name(recipe)
             before = planned[slug].then if slug in planned else ()
-            planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *then))))
+            planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *_possible(recipe, then)))))
     return Study(", ".join(titles), tuple(planned.values()))
+
+
+def _possible(recipe: Recipe, then: Sequence[str]) -> list[str]:
+    """A model that is normalized by construction has nothing to calibrate."""
+    return [step for step in then if "." not in step or lookup(recipe.criterion.name).pins != "normalized"]
 
 
 def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: int) -> Iterable[Recipe]:

@@ -1,0 +1,60 @@
+"""The menu: every criterion on the same text, for choosing one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from selfnorm.names import lookup
+from selfnorm.report.collect import Collected, Record
+from selfnorm.report.tables import Table
+
+FEWEST = 6  # criteria that make a menu
+SAME = ("data", "max_words", "split", "d", "epochs", "seed")
+HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
+
+
+def menus(collected: Collected) -> list[Table]:
+    """One table per text, d and epochs with enough criteria, raw models, best perplexity first."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in collected.records:
+        if record.calibration == "none" and record.parts["split"] == "test":
+            groups.setdefault(tuple(record.parts.get(key, "") for key in SAME), []).append(record)
+    return [
+        _menu(group, collected)
+        for _, group in sorted(groups.items())
+        if len({r.parts["criterion"] for r in group}) >= FEWEST
+    ]
+
+
+def _menu(group: Sequence[Record], collected: Collected) -> Table:
+    first = group[0].parts
+    part = f", first {int(first['max_words']):,} words" if "max_words" in first else ""
+    title = f"Menu: {first['data']}{part}, {first['split']}, d = {first['d']}, {first['epochs']} epochs"
+    ordered = sorted(group, key=lambda r: r.measured.perplexity)
+    notes = ["Seconds are one core's, measured while other trainings ran beside it; MB is the most the process held."]
+    return Table(title, HEAD, [_row(r, collected) for r in ordered], notes)
+
+
+def _row(record: Record, collected: Collected) -> list[str]:
+    m, lines = record.measured, collected.histories.get(record.run, [])
+    after = [r for r in collected.records if (r.run, r.calibration) == (record.run, "mlp") and _test(r)]
+    return [
+        record.name,
+        record.parts["k"],
+        lookup(record.parts["criterion"]).pins,
+        f"{m.perplexity:.1f}",
+        f"{m.mu_z:+.3f}",
+        f"{m.sigma_z:.3f}",
+        f"{after[0].measured.sigma_z:.4f}" if after else "",
+        _per_epoch(lines),
+        str(max(int(line.get("megabytes", 0)) for line in lines) or "") if lines else "",
+    ]
+
+
+def _test(record: Record) -> bool:
+    return record.parts["split"] == "test"
+
+
+def _per_epoch(lines: Sequence[dict[str, Any]]) -> str:
+    return f"{lines[-1]['seconds'] / lines[-1]['epoch']:.0f}" if lines and lines[-1]["epoch"] else ""
