@@ -95,9 +95,17 @@ def mlp(
             c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
             place += len(c)
             advance(len(c))
-        normalizer = Mlp(d, budget.hidden)
-        _start(normalizer, _least_squares(_pieces(c_file, z_file), d), rng)
-        _descend(normalizer, c_file, z_file, budget, rng, start, advance)
+        return fit(c_file, z_file, budget, rng, advance, start)
+
+
+def fit(
+    features: np.ndarray, log_z: np.ndarray, budget: Budget, rng: torch.Generator,
+    advance: Advance = lambda n: None, start: float | None = None,
+) -> Mlp:  # fmt: skip
+    """The network of `features` (n, d) that is nearest to log Z (n,); `start` is when the time budget began to run."""
+    normalizer = Mlp(features.shape[1], budget.hidden)
+    _start(normalizer, _least_squares(_pieces(features, log_z), features.shape[1]), rng)
+    _descend(normalizer, features, log_z, budget, rng, start or time.monotonic(), advance)
     return normalizer.requires_grad_(False)
 
 

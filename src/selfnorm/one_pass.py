@@ -66,17 +66,20 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
     return P, m_w.squeeze(1), log_z
 
 
+def _without_gradient(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return (weight[w] * c).sum(1) + bias[w].squeeze(1), log_z_in_blocks(c, weight, bias)
+
+
 class TargetAndLogZ(torch.autograd.Function):
     """(c (N, d), weight (V, d), bias (V, 1), w (N,)) -> m(w,c) (N,), log Z (N,)."""
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         ctx.kept = None
-        if any(ctx.needs_input_grad) and len(c) * len(weight) * c.element_size() <= BUDGET:
+        if len(c) * len(weight) * c.element_size() <= BUDGET:
             ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
         else:
-            m_w = (weight[w] * c).sum(1) + bias[w].squeeze(1)
-            log_z = log_z_in_blocks(c, weight, bias)
+            m_w, log_z = _without_gradient(c, weight, bias, w)
         ctx.save_for_backward(c, weight, bias, w, log_z)
         return m_w, log_z
 
@@ -111,7 +114,9 @@ def _backward_in_blocks(
 
 
 def target_and_log_z(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """The function above with its types; see the module's text."""
+    """m(w,c) (N,) and log Z (N,); see the module's text."""
+    if not torch.is_grad_enabled():  # a Function's ctx.needs_input_grad does not know
+        return _without_gradient(c, weight, bias, w)
     m_w, log_z = TargetAndLogZ.apply(c, weight, bias, w)  # type: ignore[no-untyped-call]
     return m_w, log_z
 
