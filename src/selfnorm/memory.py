@@ -7,8 +7,11 @@ glibc returns blocks above a threshold to the system at once. Told not to, a tra
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 
@@ -29,3 +32,21 @@ def keep_freed_memory() -> None:
 def peak_megabytes() -> float:
     """The most memory this process has held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def megabytes_of(work: Callable[[], object]) -> float | None:
+    """The most memory `work` held beyond what was held before it; None where the system cannot tell."""
+    try:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
+        before = _status("VmRSS")
+        work()
+        return max(0.0, _status("VmHWM") - before)
+    except (OSError, AttributeError):
+        return None
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(f"{name}:"))

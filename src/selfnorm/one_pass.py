@@ -115,7 +115,8 @@ def _backward_in_blocks(
 
 def target_and_log_z(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """m(w,c) (N,) and log Z (N,); see the module's text."""
-    if not torch.is_grad_enabled():  # a Function's ctx.needs_input_grad does not know
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (c, weight, bias))
+    if not wanted:  # asked here, because a Function does not see whether gradients are switched off
         return _without_gradient(c, weight, bias, w)
     m_w, log_z = TargetAndLogZ.apply(c, weight, bias, w)  # type: ignore[no-untyped-call]
     return m_w, log_z

@@ -9,7 +9,7 @@ import torch
 
 from selfnorm.bench.steps import random_window
 from selfnorm.bench.timing import Work, interleaved
-from selfnorm.memory import keep_freed_memory, peak_megabytes
+from selfnorm.memory import keep_freed_memory, megabytes_of
 from selfnorm.model import LanguageModel, build
 from selfnorm.recipe import Model
 
@@ -25,8 +25,9 @@ def bench_scoring(ds: Sequence[int], Vs: Sequence[int], rounds: int = 7, threads
             model = build(Model(d=d), V, rng).requires_grad_(False)
             window = random_window(V, rng)
             words = window.targets.numel()
-            seconds = interleaved(_works(model, window.inputs, window.targets), rounds if V < 200_000 else 3)
-            rows += [_row(name, d, V, seconds, words) for name in seconds]
+            works = _works(model, window.inputs, window.targets)
+            seconds = interleaved(works, rounds if V < 200_000 else 3)
+            rows += [_row(name, d, V, seconds, words, megabytes_of(work)) for name, work in works.items()]
     return rows
 
 
@@ -46,9 +47,9 @@ def _works(model: LanguageModel, inputs: torch.Tensor, targets: torch.Tensor) ->
     return {"lstm": lstm, "unnormalized": unnormalized, "normalized": normalized}
 
 
-def _row(name: str, d: int, V: int, seconds: dict[str, float], words: int) -> dict[str, Any]:
+def _row(name: str, d: int, V: int, seconds: dict[str, float], words: int, megabytes: float | None) -> dict[str, Any]:
     return {
         "criterion": name, "d": d, "V": V, "seconds_per_1000_words": 1000 * seconds[name] / words,
         "floor_seconds": 1000 * seconds["lstm"] / words, "ratio": seconds[name] / seconds["lstm"],
-        "times_unnormalized": seconds[name] / seconds["unnormalized"], "peak_megabytes": round(peak_megabytes()),
+        "times_unnormalized": seconds[name] / seconds["unnormalized"], "megabytes": megabytes,
     }  # fmt: skip

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from selfnorm.batches import Window
 from selfnorm.bench.timing import Work, interleaved
 from selfnorm.criteria import MENU, entry, make_criterion
-from selfnorm.memory import keep_freed_memory, peak_megabytes
+from selfnorm.memory import keep_freed_memory, megabytes_of
 from selfnorm.model import LanguageModel, build
 from selfnorm.names import NAMES
 from selfnorm.recipe import CriterionSettings, Model
@@ -145,15 +145,15 @@ def _at(d: int, V: int, criteria: Sequence[str], rounds: int, usual: bool) -> li
         works["usual torch program"] = lambda: program.step(random_window(V, rng))
     big = V > 50_000 and len(works) > 3
     seconds = interleaved(works, 3 if big else rounds, 1 if big else 2)
-    return [_row(name, d, V, seconds) for name in works]
+    return [_row(name, d, V, seconds, megabytes_of(work)) for name, work in works.items()]
 
 
-def _row(name: str, d: int, V: int, seconds: dict[str, float]) -> dict[str, Any]:
+def _row(name: str, d: int, V: int, seconds: dict[str, float], megabytes: float | None) -> dict[str, Any]:
     exact = (name in NAMES and NAMES[name].normalizes == 1) or name == "usual torch program"
     floor = seconds["lstm"] + (seconds.get("products", 0.0) if exact else 0.0)
     return {
         "criterion": name, "d": d, "V": V, "seconds": seconds[name], "floor_seconds": floor,
-        "ratio": seconds[name] / floor, "peak_megabytes": round(peak_megabytes()),
+        "ratio": seconds[name] / floor, "megabytes": megabytes,
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 Work = Callable[[], object]
 
 
-LEAST = 0.5  # seconds of a turn
+LEAST = 0.25  # seconds of a turn
 
 
 def interleaved(works: Mapping[str, Work], rounds: int, warm: int = 2) -> dict[str, float]:

@@ -96,7 +96,6 @@ def _show(name: str, rows: list[dict[str, Any]], key: str, to: Path | None, as_j
     cells = []
     for r in rows:
         times = [f"{1000 * r[k]:.2f}" for k in (key, "floor_seconds")]
-        cells.append(
-            [r["criterion"], str(r["d"]), f"{r['V']:,}", *times, f"{r['ratio']:.2f}", f"{r['peak_megabytes']:,}"]
-        )
-    table(f"{name}: medians, ms", ["", "d", "V", "ms", "floor ms", "times the floor", "peak MB"], cells)
+        memory = "" if r["megabytes"] is None else f"{r['megabytes']:,.0f}"
+        cells.append([r["criterion"], str(r["d"]), f"{r['V']:,}", *times, f"{r['ratio']:.2f}", memory])
+    table(f"{name}: medians, ms", ["", "d", "V", "ms", "floor ms", "times the floor", "MB beside the model"], cells)
