@@ -114,9 +114,10 @@ def claims(rounds: int) -> list[dict[str, Any]]:
             "softmax": step_of("softmax", V, 650),
             "usual": lambda program=program, V=V, turn=turn: program.step(random_window(V, turn)),
         }
-        claim(f"softmax step over nce step, V = {V:,}, d = 650", works, "softmax", "nce", "at least", least, turns)
-        what = f"the usual torch program's softmax step over nce step, V = {V:,}, d = 650"
+        what = f"softmax step of the usual torch program over nce step, V = {V:,}, d = 650"
         claim(what, works, "usual", "nce", "at least", least, turns)
+        # Ours is quicker than torch's, which makes NCE look slower: said, not bounded.
+        claim(f"our softmax step over nce step, V = {V:,}, d = 650", works, "softmax", "nce", "at least", 1, turns)
         del program, works
     for V in (10_000, 33_278):
         model, rng = model_of(V, 650)
@@ -132,7 +133,7 @@ def claims(rounds: int) -> list[dict[str, Any]]:
             ("torch's linear_cross_entropy", "linear_cross_entropy", 1.0),
         ):
             pair = {name: works[name] for name in ("ours", under)}
-            claim(f"softmax loss over {what}, V = {V:,}, d = 650", pair, "ours", under, "at most", limit)
+            claim(f"softmax loss over {what}, V = {V:,}, d = 650", pair, "ours", under, "at most", limit, 2 * rounds)
     program, turn = UsualProgram(33_278, 100), torch.Generator().manual_seed(0)
     works = {
         "ours": step_of("softmax", 33_278, 100),
