@@ -16,6 +16,7 @@ def test_values_and_gradients_are_those_of_plain_autograd(
 ) -> None:
     monkeypatch.setattr(one_pass, "BUDGET", budget)
     monkeypatch.setattr(one_pass, "SLICE", piece)
+    monkeypatch.setattr(one_pass, "PANEL", 5)  # 17 words: three whole panels and a rest
     rng = torch.Generator().manual_seed(0)
     c = torch.randn(11, 4, generator=rng, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(17, 4, generator=rng, dtype=torch.float64, requires_grad=True)
@@ -49,6 +50,17 @@ def test_log_z_is_right_where_the_target_has_no_probability_left() -> None:
     assert m.tolist() == [-90, 200, 0] and torch.allclose(log_z, torch.full((3,), 200.0))
     (log_z - m).sum().backward()
     assert bias.grad is not None and torch.allclose(bias.grad.view(-1), torch.tensor([-1.0, 2, -1, 0]))
+
+
+def test_nothing_is_kept_where_no_gradient_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_pass, "_probabilities", None)
+    c, bias, w = torch.rand(3, 2), torch.rand(5, 1), torch.tensor([0, 4, 2])
+    weight = torch.rand(5, 2, requires_grad=True)
+    with torch.no_grad():
+        m, log_z = one_pass.target_and_log_z(c, weight, bias, w)
+    every = c @ weight.t() + bias.view(-1)
+    assert torch.allclose(m, every.gather(1, w[:, None])[:, 0]) and torch.allclose(log_z, every.logsumexp(1))
+    assert not one_pass.target_and_log_z(c, weight.detach(), bias, w)[1].requires_grad
 
 
 def test_blocks_cover_every_word_once_and_fit_the_slice() -> None:
