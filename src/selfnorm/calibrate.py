@@ -2,7 +2,7 @@
 
     shift    the validation mean of log Z                     folds into the bias, free
     affine   least squares of log Z on c                      folds into the rows, free
-    mlp      a small network of c, on training contexts       (d·h + h²) multiplications a word
+    mlp      a small network of c, on training contexts       (2·d·h + h²) multiplications a word
 
 log Z can be computed exactly at any c and is a smooth function of it, so it can be learnt from the model itself:
 no labels, no new text, the probabilities stay what they were.
@@ -14,7 +14,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from selfnorm.errors import UserError
 from selfnorm.measure import contexts, validate
 from selfnorm.model import LanguageModel
 from selfnorm.normalizers import Affine, Mlp
+from selfnorm.output import Output
 
 Advance = Callable[[float], None]
 
@@ -38,9 +39,10 @@ class Budget:
     passes: int = 8
     minutes: float = 30.0
     hidden: tuple[int, ...] = (256, 256)
+    frequent: int = 256
 
     def __post_init__(self) -> None:
-        if min(self.contexts, self.passes, *self.hidden) < 1 or not self.minutes > 0:
+        if min(self.contexts, self.passes, *self.hidden) < 1 or not self.minutes > 0 or self.frequent < 0:
             raise UserError("calibrate: contexts, passes, minutes and every hidden size must be above 0.")
 
 
@@ -95,18 +97,30 @@ def mlp(
             c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
             place += len(c)
             advance(len(c))
-        return fit(c_file, z_file, budget, rng, advance, start)
+        network = Mlp(d, budget.hidden, min(budget.frequent, model.output.V))
+        look_up(network, model.output)
+        fit(network, c_file, z_file, budget, rng, advance, start)
+    return network.requires_grad_(False)
+
+
+def look_up(network: Mlp, output: Output) -> None:
+    """Start the rows of the frequent words where the output layer has them: ids are by falling count."""
+    if network.frequent is not None:
+        count = network.frequent.out_features
+        with torch.no_grad():
+            network.frequent.weight.copy_(output.weight[:count])
+            network.frequent.bias.copy_(output.bias[:count].view(-1))
 
 
 def fit(
-    features: np.ndarray, log_z: np.ndarray, budget: Budget, rng: torch.Generator,
+    network: Mlp, c: np.ndarray, log_z: np.ndarray, budget: Budget, rng: torch.Generator,
     advance: Advance = lambda n: None, start: float | None = None,
-) -> Mlp:  # fmt: skip
-    """The network of `features` (n, d) that is nearest to log Z (n,); `start` is when the time budget began to run."""
-    normalizer = Mlp(features.shape[1], budget.hidden)
-    _start(normalizer, _least_squares(_pieces(features, log_z), features.shape[1]), rng)
-    _descend(normalizer, features, log_z, budget, rng, start or time.monotonic(), advance)
-    return normalizer.requires_grad_(False)
+) -> None:  # fmt: skip
+    """Bring network(c) near log Z, for c (n, d) and log Z (n,); `start` is when the time budget began to run."""
+    with torch.no_grad():
+        pieces = ((network.features(x), z) for x, z in _pieces(c, log_z))
+        _start(network, _least_squares(pieces, network.affine.a.numel()), rng)
+    _descend(network, c, log_z, budget, rng, start or time.monotonic(), advance)
 
 
 def _pairs(model: LanguageModel, ids: np.ndarray, count: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -178,7 +192,5 @@ def _batches(
 
 def facts(before: dict[str, float], after: dict[str, float], seconds: float, budget: Budget | None) -> dict[str, Any]:
     """What calibration.json says beside the kind: held-out numbers and what it cost."""
-    spent: dict[str, Any] = (
-        {} if budget is None else {"contexts": budget.contexts, "passes": budget.passes, "hidden": list(budget.hidden)}
-    )
+    spent: dict[str, Any] = {} if budget is None else asdict(budget)
     return {"valid_before": before, "valid_after": after, "seconds": round(seconds, 1), **spent}

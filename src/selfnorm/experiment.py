@@ -21,7 +21,7 @@ from selfnorm.files import write_json
 from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory, peak_megabytes
 from selfnorm.model import LanguageModel
-from selfnorm.names import settle
+from selfnorm.names import lookup, settle
 from selfnorm.recipe import Recipe
 from selfnorm.results import Measurement, signature
 from selfnorm.runs import (
@@ -87,6 +87,8 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
 
 def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = None) -> dict[str, Any]:
     """Fit a calibration, store it in the run folder and make it the one in use; gives what calibration.json says."""
+    if lookup(made.recipe.criterion.name).pins == "normalized":
+        raise UserError(f"{made.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")
     budget, start = budget or Budget(), time.monotonic()
     model = load_model(made, calibration="none")
     train_ids, valid, rng = (

@@ -125,14 +125,24 @@ def _graph(onnx: Any, model: LanguageModel, exact: bool) -> Any:
     return _model(helper, kinds, nodes, weights, outputs, states, d)
 
 
+def _features(normalizer: Mlp, hold: Any, add: Any) -> str:
+    """c, and beside it the log of the frequent words' sum where the calibration uses it."""
+    if normalizer.frequent is None:
+        return "c"
+    product = add("MatMul", ["c", hold("g_rows", _array(normalizer.frequent.weight).T)], "g_products")
+    m = add("Add", [product, hold("g_row_bias", _array(normalizer.frequent.bias))], "g_frequent")
+    part = add("ReduceLogSumExp", [m, hold("g_last", np.array([2]))], "g_part", keepdims=1)
+    return str(add("Concat", ["c", part], "g_features", axis=2))
+
+
 def _normalizer(normalizer: nn.Module | None, hold: Any, add: Any) -> str:
     """g(c) of an mlp calibration; shift and affine are in the rows already."""
     if normalizer is None:
         return ""
     if not isinstance(normalizer, Mlp):
         raise UserError("This normalizer cannot be exported; calibrate with shift, affine or mlp.")
-    first = add("MatMul", ["c", hold("g_a", _array(normalizer.affine.a).reshape(-1, 1))], "g_affine")
-    x = "c"
+    x = _features(normalizer, hold, add)
+    first = add("MatMul", [x, hold("g_a", _array(normalizer.affine.a).reshape(-1, 1))], "g_affine")
     linears = [layer for layer in normalizer.network if isinstance(layer, nn.Linear)]
     for i, layer in enumerate(linears):
         x = add(

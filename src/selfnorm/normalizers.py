@@ -22,26 +22,34 @@ class Affine(nn.Module):
 
 
 class Mlp(nn.Module):
-    """g(c) = a·c + b + a small network of c, which starts at zero.
+    """g(c) = a·x + b + a small network of x, which starts at zero; x is c, or c and one number more.
 
-    log Z is a smooth function of c, so a network learns it well: (d·h + h²) multiplications a word
-    against V·d for the exact sum.
+    log Z is a smooth function of c, so a network learns it well: (d·h + h²) multiplications a word against V·d for
+    the exact sum. With `frequent` words, x also holds log Σ e^m over that many rows of the output layer, a part of
+    the sum itself, and the network has only the rest to learn: another frequent·d multiplications.
     """
 
-    def __init__(self, d: int, hidden: Sequence[int] = (256, 256)) -> None:
+    def __init__(self, d: int, hidden: Sequence[int] = (256, 256), frequent: int = 0) -> None:
         super().__init__()
-        sizes = [d, *hidden]
+        self.frequent = nn.Linear(d, frequent) if frequent else None
+        sizes = [d + bool(frequent), *hidden]
         layers: list[nn.Module] = []
         for before, after in pairwise(sizes):
             layers += [nn.Linear(before, after), nn.SiLU()]
         last = nn.Linear(sizes[-1], 1)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-        self.affine = Affine(d)
+        self.affine = Affine(sizes[0])
         self.network = nn.Sequential(*layers, last)
 
+    def features(self, c: Tensor) -> Tensor:
+        if self.frequent is None:
+            return c
+        return torch.cat([c, self.frequent(c).logsumexp(-1, keepdim=True)], dim=-1)
+
     def forward(self, c: Tensor) -> Tensor:
-        value: Tensor = self.affine(c) + self.network(c).squeeze(-1)
+        x = self.features(c)
+        value: Tensor = self.affine(x) + self.network(x).squeeze(-1)
         return value
 
 

@@ -206,7 +206,7 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
         biases = [name for name in tensors if name.startswith("network.") and name.endswith(".bias")]
         biases.sort(key=lambda name: int(name.split(".")[1]))
         hidden = [len(tensors[name]) for name in biases[:-1]]
-        normalizer = Mlp(model.output.d, hidden)
+        normalizer = Mlp(model.output.d, hidden, len(tensors.get("frequent.bias", ())))
         normalizer.load_state_dict(tensors)
         return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
     except (KeyError, ValueError, RuntimeError):

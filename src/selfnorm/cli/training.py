@@ -188,6 +188,7 @@ def calibrate(
     passes: int = 8,
     minutes: float = 30.0,
     hidden: Annotated[list[int] | None, Parameter(negative="")] = None,
+    frequent: int = 256,
     from_: From = "",
     json_: Json = False,
 ) -> None:
@@ -207,6 +208,8 @@ def calibrate(
         Stop fitting mlp after so long.
     hidden
         Units of each hidden layer of mlp (default 256 256).
+    frequent
+        Words whose sum of e^m mlp computes and starts from; 0 leaves that out and saves frequent·d multiplications a word.
     """
     from selfnorm.calibrate import Budget
     from selfnorm.experiment import calibrate_run
@@ -218,7 +221,7 @@ def calibrate(
         use_calibration(made, "none")
         say(f"{run}: no calibration in use")
         return
-    found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (256, 256))))
+    found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (256, 256)), frequent))
     if json_:
         print(json.dumps({"kind": with_, **found}))
         return

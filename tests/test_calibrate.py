@@ -1,0 +1,77 @@
+"""Calibration networks: their features, their fit, and where there is nothing to fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from selfnorm.calibrate import Budget, fit, look_up
+from selfnorm.errors import UserError
+from selfnorm.experiment import calibrate_run, run
+from selfnorm.normalizers import Mlp
+from selfnorm.opening import open_with_text
+from selfnorm.output import Output
+from selfnorm.runs import load_model
+
+from .conftest import tiny, write_text
+
+
+def made_up(V: int = 40, d: int = 5) -> Output:
+    output, rng = Output(V, d), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        output.weight.normal_(generator=rng)
+        output.bias.normal_(generator=rng)
+    return output.requires_grad_(False)
+
+
+def test_the_extra_feature_is_the_log_of_the_frequent_words_sum() -> None:
+    output, network = made_up(), Mlp(5, (4,), frequent=7)
+    look_up(network, output)
+    c = torch.randn(3, 2, 5, generator=torch.Generator().manual_seed(1))
+    slow = output.all_m(c.view(-1, 5))[:, :7].logsumexp(1).view(3, 2)
+    x = network.features(c)
+    assert torch.equal(x[..., :5], c) and torch.allclose(x[..., 5], slow, atol=1e-6)
+
+
+def test_a_network_that_may_sum_over_all_words_is_exact_before_it_is_trained() -> None:
+    output, network, rng = made_up(), Mlp(5, (4,), frequent=40), torch.Generator().manual_seed(2)
+    look_up(network, output)
+    c = torch.randn(600, 5, generator=rng)
+    log_z = output.log_z(c)
+    fit(network, c.numpy(), log_z.numpy(), Budget(passes=1), rng)
+    with torch.no_grad():
+        assert float((network(c) - log_z).std()) < 0.02
+
+
+def test_frequent_words_leave_less_to_learn() -> None:
+    output, left = made_up(), []
+    for frequent in (0, 20):
+        rng = torch.Generator().manual_seed(3)
+        c, network = torch.randn(4000, 5, generator=rng), Mlp(5, (16,), frequent)
+        look_up(network, output)
+        fit(network, c[:3000].numpy(), output.log_z(c[:3000]).numpy(), Budget(passes=4), rng)
+        with torch.no_grad():
+            left.append(float((network(c[3000:]) - output.log_z(c[3000:])).std()))
+    assert left[1] < 0.7 * left[0]
+
+
+def test_a_stored_network_comes_back_as_it_was(tmp_path: Path) -> None:
+    folder = run(tiny(write_text(tmp_path / "tiny.txt")), tmp_path / "run").folder
+    made, corpus = open_with_text(folder)
+    for frequent in (0, 6):
+        found = calibrate_run(made, corpus, "mlp", Budget(2000, 1, hidden=(8,), frequent=frequent))
+        network = load_model(made, calibration="mlp").output.normalizer
+        assert isinstance(network, Mlp) and (network.frequent is None) == (frequent == 0)
+        assert found["frequent"] == frequent and np.isfinite(found["valid_after"]["sigma_z"])
+
+
+def test_a_model_normalized_by_construction_is_refused_before_any_work(tmp_path: Path) -> None:
+    recipe = tiny(write_text(tmp_path / "tiny.txt"))
+    recipe = replace(recipe, criterion=replace(recipe.criterion, name="classes"))
+    made, corpus = open_with_text(run(recipe, tmp_path / "run").folder)
+    with pytest.raises(UserError, match="nothing to calibrate"):
+        calibrate_run(made, corpus, "mlp")
