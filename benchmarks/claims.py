@@ -25,6 +25,7 @@ from selfnorm.bench.steps import (
     zipf_counts,
 )
 from selfnorm.bench.timing import Work, interleaved
+from selfnorm.calibrate import Budget
 from selfnorm.files import write_json
 from selfnorm.memory import keep_freed_memory
 from selfnorm.model import build
@@ -162,7 +163,8 @@ def claims(rounds: int) -> list[dict[str, Any]]:
         )
         if V == 10_000:
             few = {name: works[name] for name in ("lstm", "unnormalized")}
-            head = model.with_output(model.output.with_normalizer(Mlp(650).requires_grad_(False)))
+            network = Mlp(650, Budget().hidden, Budget().frequent).requires_grad_(False)
+            head = model.with_output(model.output.with_normalizer(network))
             few["with mlp"] = scoring_works(head, window.inputs, window.targets)["unnormalized"]
             for what, over, under in (
                 ("over the lstm alone", "unnormalized", "lstm"),

@@ -36,9 +36,9 @@ class Budget:
     """How much the network may cost to fit."""
 
     contexts: int = 1_000_000
-    passes: int = 8
+    passes: int = 4
     minutes: float = 30.0
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     frequent: int = 256
 
     def __post_init__(self) -> None:

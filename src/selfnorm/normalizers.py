@@ -29,7 +29,7 @@ class Mlp(nn.Module):
     the sum itself, and the network has only the rest to learn: another frequent·d multiplications.
     """
 
-    def __init__(self, d: int, hidden: Sequence[int] = (256, 256), frequent: int = 0) -> None:
+    def __init__(self, d: int, hidden: Sequence[int] = (128, 128), frequent: int = 0) -> None:
         super().__init__()
         self.frequent = nn.Linear(d, frequent) if frequent else None
         sizes = [d + bool(frequent), *hidden]

@@ -185,7 +185,7 @@ def calibrate(
     *,
     with_: Annotated[Literal["none", "shift", "affine", "mlp"], Parameter(name="--with")] = "shift",
     contexts: int = 1_000_000,
-    passes: int = 8,
+    passes: int = 4,
     minutes: float = 30.0,
     hidden: Annotated[list[int] | None, Parameter(negative="")] = None,
     frequent: int = 256,
@@ -207,7 +207,7 @@ def calibrate(
     minutes
         Stop fitting mlp after so long.
     hidden
-        Units of each hidden layer of mlp (default 256 256).
+        Units of each hidden layer of mlp (default 128 128).
     frequent
         Words whose sum of e^m mlp computes and starts from; 0 leaves that out and saves frequent·d multiplications a word.
     """
@@ -221,7 +221,7 @@ def calibrate(
         use_calibration(made, "none")
         say(f"{run}: no calibration in use")
         return
-    found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (256, 256)), frequent))
+    found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent))
     if json_:
         print(json.dumps({"kind": with_, **found}))
         return
