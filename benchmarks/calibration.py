@@ -99,7 +99,7 @@ def _fitted(
 ) -> dict[str, Any]:
     n, rng = int(variant.share * len(known["c"])), torch.Generator().manual_seed(1)
     x, y = (np.concatenate([part[f] for f in variant.features], axis=1) for part in (known, held))
-    network = Mlp(x.shape[1], variant.hidden, variant.frequent)
+    network = Mlp(x.shape[1], variant.hidden, min(variant.frequent, model.output.V))
     look_up(network, model.output)
     if variant.fixed and network.frequent is not None:
         network.frequent.requires_grad_(False)
@@ -123,6 +123,8 @@ def main() -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     run, corpus = open_with_text(chosen.run)
+    if run.recipe.model.encoder != "lstm":
+        raise SystemExit("The cell state is an LSTM's: give a run with model.encoder = lstm.")
     model = load_model(run, calibration="none").requires_grad_(False)
     rows = study(model, corpus["train"], corpus["valid"], chosen.contexts, chosen.only)
     shown = [
@@ -137,7 +139,9 @@ def main() -> None:
     ]
     table(chosen.run.name, ["features and network", "contexts", "sigma_z left", "seconds", "words/s"], shown)
     if chosen.json:
-        command = f"python benchmarks/calibration.py {chosen.run.name} --contexts {chosen.contexts}"
+        command = (
+            f"python benchmarks/calibration.py {chosen.run.name} --contexts {chosen.contexts} --only '{chosen.only}'"
+        )
         write_json(chosen.json, {**environment(), "command": command, "rows": rows})
 
 

@@ -92,7 +92,8 @@ def main() -> int:
     found = claims(questions, chosen.rounds)
     if chosen.json:
         about = {"questions": chosen.questions.name if chosen.questions else "made up", "count": len(questions)}
-        command = "python benchmarks/completion.py"
+        questions_file = f" --questions {chosen.questions.name}" if chosen.questions else ""
+        command = f"python benchmarks/completion.py{questions_file} --rounds {chosen.rounds}"
         write_json(chosen.json, {**environment(), "command": command, **about, "claims": found})
     return 0 if all(row["holds"] for row in found) else 1
 

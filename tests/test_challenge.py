@@ -12,7 +12,7 @@ from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.experiment import run
 from selfnorm.recipe import Data, Recipe
-from selfnorm.report.completion import completion_table
+from selfnorm.report.completion import completion_table, of_the_challenge
 from selfnorm.report.page import write_report
 from selfnorm.results import read_history
 from selfnorm.study.plan import read_study
@@ -61,11 +61,17 @@ def test_a_run_answers_the_questions_raw_and_calibrated(study: Path) -> None:
 def test_the_report_sets_them_beside_the_papers_cells(study: Path) -> None:
     write_report(study / "runs", study / "report.md")
     text = (study / "report.md").read_text()
-    assert "Table 6" in text and "d = 12" in text and "selfnorm study run paper/table6" in text
+    assert "### Sentence completion" in text and "Table 6" not in text, "three questions are not the challenge"
     raw = json.loads((study / "runs" / "nce" / "complete.json").read_text())
     full = {**raw, "signature": raw["signature"].replace("d:12", "d:650").split("|max_words")[0], "acc_n": 48.6}
     rows = completion_table([full]).rows
-    assert len(rows) == 8 and rows[2][4] == "47.6 / 48.6 / +1.0" and "not run" in rows[0][2]
+    assert len(rows) == 8 and rows[2][4] == "47.6 / 48.6 / +1.0" and "selfnorm study run paper/table6" in rows[0][2]
+    small = {**raw, "questions": 1040, "ngram": {"accuracy": 36.63, "mcnemar_p": 0.04}}
+    assert of_the_challenge(small) and not of_the_challenge(raw)
+    last = completion_table([small]).rows[-1]
+    assert last[1:3] == ["d = 650, 2 × 50 M words", "d = 12, 0.0 M words"] and last[-1] == "36.6 (0.040)"
+    older = {key: value for key, value in small.items() if key != "words_read"}
+    assert not of_the_challenge(older), "a file of version 0.1.0 has its own table"
 
 
 def test_the_built_in_studies_name_the_papers_eight_models() -> None:

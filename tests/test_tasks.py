@@ -221,7 +221,7 @@ def test_malformed_questions_are_named(questions: str, answers: str | None, says
 def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     trained: Path, tmp_path: Path, int8: bool, calibration: str
 ) -> None:
-    pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     import torch
 
@@ -250,3 +250,6 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
         assert np.allclose(m, expected, atol=0.2 if int8 else 1e-4)
         assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=0.2 if int8 else 1e-4)
         assert state[0].shape == (1, B, model.encoder.d)
+    if calibration == "mlp":  # what was fitted to a hundredth must not be rounded to a tenth
+        kept = onnx.load(tmp_path / "m.onnx").graph.initializer
+        assert {"g_rows", "g_w0"} <= {tensor.name for tensor in kept if tensor.data_type == onnx.TensorProto.FLOAT}

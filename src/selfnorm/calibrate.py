@@ -2,7 +2,7 @@
 
     shift    the validation mean of log Z                     folds into the bias, free
     affine   least squares of log Z on c                      folds into the rows, free
-    mlp      a small network of c, on training contexts       (2·d·h + h²) multiplications a word
+    mlp      a small network of c, on training contexts       (d·h + h² + 256·d) multiplications a word
 
 log Z can be computed exactly at any c and is a smooth function of it, so it can be learnt from the model itself:
 no labels, no new text, the probabilities stay what they were.
@@ -43,7 +43,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         if min(self.contexts, self.passes, *self.hidden) < 1 or not self.minutes > 0 or self.frequent < 0:
-            raise UserError("calibrate: contexts, passes, minutes and every hidden size must be above 0.")
+            raise UserError(
+                "calibrate: contexts, passes, minutes and every hidden size must be above 0, frequent at least 0."
+            )
 
 
 def shift(model: LanguageModel, valid: np.ndarray) -> Affine:

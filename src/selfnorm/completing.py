@@ -23,8 +23,10 @@ KIND = "Sentence completion"
 
 def challenge(data: Data) -> list[Question]:
     """The questions and answers of the challenge, from the folder that holds its novels."""
-    folder = data_folder(data.folder)
-    if data.name != "mscc" or folder is None:
+    folder = data_folder(data.folder) if data.name == "mscc" else Path()
+    if folder is None:
+        raise UserError("The questions are in the folder that holds the novels: name it with --from or SELFNORM_DATA.")
+    if data.name != "mscc":
         raise UserError(
             f'"complete" answers the questions that come with mscc, but this run was trained on {data.name}. '
             "For questions of your own: selfnorm complete RUN QUESTIONS ANSWERS"

@@ -51,6 +51,10 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
             raise UserError(
                 f"--then {step}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete."
             )
+        if kind and lookup(recipe.criterion.name).pins == "normalized":
+            raise UserError(
+                f"--then {step}: {recipe.criterion.name} is normalized by construction; nothing to calibrate."
+            )
         if what == "complete":
             challenge(recipe.data)  # refused now rather than after hours of training
     recipe = replace(recipe, criterion=settle(recipe.criterion))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,8 +29,13 @@ def keep_freed_memory() -> None:
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory this process has held; 0 where the system cannot tell."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return 0.0
+    unit = 2**20 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def megabytes_of(work: Callable[[], object]) -> float | None:
@@ -41,10 +45,10 @@ def megabytes_of(work: Callable[[], object]) -> float | None:
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from what is held now
         before = _status("VmRSS")
-        work()
-        return max(0.0, _status("VmHWM") - before)
     except (OSError, AttributeError):
         return None
+    work()
+    return max(0.0, _status("VmHWM") - before)
 
 
 def _status(name: str) -> float:

@@ -51,7 +51,7 @@ def plan(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table5, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d100, menu, mscc, swbd, demo, or a TOML file of yours.
     to
         Study folder.
     seeds
@@ -78,7 +78,7 @@ def run(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table5, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d100, menu, mscc, swbd, demo, or a TOML file of yours.
     to
         Study folder.
     seeds

@@ -16,14 +16,26 @@ NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
 TASK_HEAD = ["model", "paper trained on", "ours trained on", "calibration"]
 
 
+def of_the_challenge(result: dict[str, Any], path: Path = EXPECTED) -> bool:
+    """Is this the paper's task, and not somebody's own questions, or a file of an older version?"""
+    parts = parse_signature(str(result.get("signature", "")))
+    whole = result.get("questions") == _expected(path)["questions"] and "words_read" in result
+    return whole and parts.get("data") == "mscc"
+
+
+def _expected(path: Path) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["completion"][0]
+    return table
+
+
 def completion_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
     """Every cell of the paper, run or not, and every run of ours beside the nearest cell of its method."""
-    table = tomllib.loads(path.read_text(encoding="utf-8"))["completion"][0]
+    table = _expected(path)
     cells = [{**table["all"], **cell} for cell in table["cell"]]
     rows = [row for cell in cells for row in _rows(cell, [r for r in results if _same(cell, r)])]
     others = [r for r in results if not any(_same(cell, r) for cell in cells)]
     rows += [_row(_nearest(cells, r), r) for r in sorted(others, key=lambda r: (-int(r["words_read"]), str(r["row"])))]
-    head = [*TASK_HEAD, *(f"{name}: paper / ours / diff" for name in NUMBERS), "p (McNemar)"]
+    head = [*TASK_HEAD, *(f"{name}: paper / ours / diff" for name in NUMBERS), "p (McNemar)", "n-gram (p)"]
     return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table["notes"]))
 
 
@@ -45,14 +57,18 @@ def _rows(cell: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[list[str
     if ours:
         return [_row(cell, result) for result in ours]
     missing = [f"{beside(cell[name], None, name)}" for name in NUMBERS]
-    return [[label(cell["criterion"]), _size(cell), "not run (selfnorm study run paper/table6)", "none", *missing, ""]]
+    return [
+        [label(cell["criterion"]), _size(cell), "not run (selfnorm study run paper/table6)", "none", *missing, "", ""]
+    ]
 
 
 def _row(cell: dict[str, Any], result: dict[str, Any]) -> list[str]:
     numbers = [beside(cell.get(name), float(result[name]), name) for name in NUMBERS]
     ours = f"d = {result['row']['d']}, {result['words_read'] / 1e6:.1f} M words"
     calibration = parse_signature(result["signature"])["calibration"]
-    return [label(cell["criterion"]), _size(cell), ours, calibration, *numbers, f"{result['mcnemar_p']:.3f}"]
+    other = result.get("ngram")
+    ngram = f"{other['accuracy']:.1f} ({other['mcnemar_p']:.3f})" if other else ""
+    return [label(cell["criterion"]), _size(cell), ours, calibration, *numbers, f"{result['mcnemar_p']:.3f}", ngram]
 
 
 def _size(cell: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from selfnorm.report.collect import Collected, Record
 from selfnorm.report.tables import Table
 
 FEWEST = 6  # criteria that make a menu
-SAME = ("data", "max_words", "split", "d", "epochs", "seed")
+SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
 
@@ -32,7 +32,7 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
     part = f", first {int(first['max_words']):,} words" if "max_words" in first else ""
     title = f"Menu: {first['data']}{part}, {first['split']}, d = {first['d']}, {first['epochs']} epochs"
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    notes = ["Seconds are one core's, measured while other trainings ran beside it; MB is the most the process held."]
+    notes = ["Seconds by the clock, as history.jsonl has them; MB is the most the process held."]
     return Table(title, HEAD, [_row(r, collected) for r in ordered], notes)
 
 

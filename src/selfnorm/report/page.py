@@ -26,7 +26,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
         *menus(collected),
         *overview(collected.records),
         *examples(collected.records),
-        *_others(collected),
+        *_others(collected, paper),
     ]
     if out.suffix == ".md":
         write_text(out, "\n".join(table.markdown() for table in tables))
@@ -42,15 +42,16 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
 def _paper(collected: Collected, paper: bool) -> list[Table]:
     known = any(r.parts["data"] in ("ptb", "wikitext-2") and r.parts.get("epochs") == "20" for r in collected.records)
     tables = paper_tables(collected.records) if paper and known else []
-    completed = collected.others.get(completion.KIND, [])
+    completed = [r for r in collected.others.get(completion.KIND, []) if completion.of_the_challenge(r)]
     return [*tables, completion.completion_table(completed)] if paper and (known or completed) else tables
 
 
-def _others(collected: Collected) -> list[Table]:
-    """Results of tasks: each file says its own columns."""
+def _others(collected: Collected, paper: bool) -> list[Table]:
+    """Results of tasks: each file says its own columns. Those of the paper's challenge have their table above."""
     tables = []
-    for kind, results in sorted(collected.others.items()):
-        if kind == completion.KIND:  # has its table among the paper's
+    for kind, every in sorted(collected.others.items()):
+        results = [r for r in every if not (paper and kind == completion.KIND and completion.of_the_challenge(r))]
+        if not results:
             continue
         head = list(dict.fromkeys(key for r in results for key in r["row"]))
         tables.append(Table(kind, head, [[str(r["row"].get(key, "")) for key in head] for r in results]))
