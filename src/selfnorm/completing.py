@@ -10,15 +10,13 @@ from selfnorm.errors import UserError
 from selfnorm.names import label
 from selfnorm.opening import open_scorer
 from selfnorm.recipe import Data
-from selfnorm.results import command_line, machine, read_history, signature, today
+from selfnorm.results import COMPLETION, command_line, machine, read_history, signature, today
 from selfnorm.runs import Run
 from selfnorm.tasks.completion import Answered, Question, answer, answer_with_ngram, read_questions, summary, versus
 from selfnorm.tasks.ngram import Ngram
 from selfnorm.terminal import progress
 from selfnorm.text.encode import tokenizer_of
 from selfnorm.text.sources import data_folder
-
-KIND = "Sentence completion"
 
 
 def challenge(data: Data) -> list[Question]:
@@ -66,7 +64,7 @@ def result(run: Run, asked: list[Question], found: Answered, kind: str, ngram: P
         "date": today(),
         "machine": machine(),
     }
-    return {"kind_of_result": KIND, "row": row, **about, **numbers}
+    return {"kind_of_result": COMPLETION, "row": row, **about, **numbers}
 
 
 def _beside(run: Run, asked: list[Question], found: Answered, path: Path) -> dict[str, Any]:

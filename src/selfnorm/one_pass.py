@@ -27,13 +27,16 @@ TINY = 1e-30  # a probability below this has lost digits: its logarithm is not t
 
 def blocks(N: int, V: int) -> Iterator[slice]:
     """Ranges of words whose (N, words) float32 scores fit SLICE; at least one word each."""
-    size = max(1, min(V, SLICE // max(1, 4 * N)))
-    return (slice(start, min(start + size, V)) for start in range(0, V, size))
+    return _ranges(V, max(1, SLICE // max(1, 4 * N)))
 
 
 def rows(N: int, most: int = 4096) -> Iterator[slice]:
     """Ranges of at most so many contexts."""
-    return (slice(start, min(start + most, N)) for start in range(0, N, most))
+    return _ranges(N, most)
+
+
+def _ranges(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -41,7 +44,7 @@ def scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def panels(V: int) -> Iterator[slice]:
-    return (slice(start, min(start + PANEL, V)) for start in range(0, V, PANEL))
+    return _ranges(V, PANEL)
 
 
 def log_z_in_blocks(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

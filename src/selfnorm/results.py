@@ -17,6 +17,8 @@ from selfnorm.errors import UserError
 from selfnorm.files import read_json, read_text, write_json
 from selfnorm.recipe import Recipe
 
+COMPLETION = "Sentence completion"  # the kind_of_result of a completion's JSON
+
 
 @dataclass(frozen=True)
 class Measurement:

@@ -11,7 +11,6 @@ from selfnorm.names import label
 from selfnorm.report.tables import EXPECTED, Table, beside
 from selfnorm.results import parse_signature
 
-KIND = "Sentence completion"
 NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
 TASK_HEAD = ["model", "paper trained on", "ours trained on", "calibration"]
 

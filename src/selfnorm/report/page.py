@@ -13,7 +13,7 @@ from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.menu import menus
 from selfnorm.report.tables import Table, examples, overview, paper_tables
-from selfnorm.results import machine, today
+from selfnorm.results import COMPLETION, machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
 
@@ -42,7 +42,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
 def _paper(collected: Collected, paper: bool) -> list[Table]:
     known = any(r.parts["data"] in ("ptb", "wikitext-2") and r.parts.get("epochs") == "20" for r in collected.records)
     tables = paper_tables(collected.records) if paper and known else []
-    completed = [r for r in collected.others.get(completion.KIND, []) if completion.of_the_challenge(r)]
+    completed = [r for r in collected.others.get(COMPLETION, []) if completion.of_the_challenge(r)]
     return [*tables, completion.completion_table(completed)] if paper and (known or completed) else tables
 
 
@@ -50,7 +50,7 @@ def _others(collected: Collected, paper: bool) -> list[Table]:
     """Results of tasks: each file says its own columns. Those of the paper's challenge have their table above."""
     tables = []
     for kind, every in sorted(collected.others.items()):
-        results = [r for r in every if not (paper and kind == completion.KIND and completion.of_the_challenge(r))]
+        results = [r for r in every if not (paper and kind == COMPLETION and completion.of_the_challenge(r))]
         if not results:
             continue
         head = list(dict.fromkeys(key for r in results for key in r["row"]))
