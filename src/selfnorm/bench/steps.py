@@ -2,6 +2,9 @@
 
 lstm      the recurrent layers' own forward and backward on the same window: the floor of a sampled criterion
 products  three matrix products of the output layer, plus the lstm: the floor of an exact one
+
+A criterion that normalizes a share of the contexts is timed with single contexts of every window, not with whole windows
+now and then: the same cost on average, and the same at every step.
 """
 
 from __future__ import annotations
@@ -16,14 +19,16 @@ from torch import Tensor, nn
 
 from selfnorm.batches import Window
 from selfnorm.bench.timing import Work, interleaved
-from selfnorm.criteria import MENU, entry, make_criterion
-from selfnorm.memory import keep_freed_memory, megabytes_of
+from selfnorm.criteria import entry, make_criterion
+from selfnorm.memory import megabytes_of
 from selfnorm.model import LanguageModel, build
-from selfnorm.names import NAMES
+from selfnorm.names import NAMES, lookup
 from selfnorm.recipe import CriterionSettings, Model
 from selfnorm.sgd import step
+from selfnorm.terminal import Advance
 
 B, T = 20, 20
+USUAL = "usual torch program"
 LARGEST = 300_000  # exact criteria are not timed above this many words: a step takes tens of seconds
 
 
@@ -101,60 +106,52 @@ class UsualProgram(nn.Module):
         self.sgd.step()
 
 
-def bench_steps(
-    ds: Sequence[int],
-    Vs: Sequence[int],
-    criteria: Sequence[str],
-    rounds: int = 7,
-    threads: int = 2,
-    usual: bool = True,
-) -> list[dict[str, Any]]:
-    """One row per criterion, d and V: median seconds per step, the floor's seconds and the ratio."""
-    torch.set_num_threads(threads)
-    keep_freed_memory()
-    rows: list[dict[str, Any]] = []
-    for d in ds:
-        for V in Vs:
-            rows += _at(
-                d,
-                V,
-                [name for name in criteria if V <= LARGEST or _free(name)],
-                rounds,
-                usual and V <= LARGEST,
-            )
-    return rows
+def planned(ds: Sequence[int], Vs: Sequence[int], criteria: Sequence[str]) -> list[tuple[int, int, list[str]]]:
+    """What is timed together: d, V and the names, floors included."""
+    lookups = {name: _free(name) for name in criteria}
+    return [(d, V, _names(V, lookups)) for d in ds for V in Vs]
 
 
 def _free(name: str) -> bool:
-    return NAMES[name].normalizes == 0
+    return lookup(name).normalizes == 0
 
 
-def _at(d: int, V: int, criteria: Sequence[str], rounds: int, usual: bool) -> list[dict[str, Any]]:
+def _names(V: int, free: dict[str, bool]) -> list[str]:
+    exact = V <= LARGEST
+    mine = [name for name, is_free in free.items() if exact or is_free]
+    floors = ["lstm", "products"] if exact and not all(free.values()) else ["lstm"]
+    return [*floors, *mine, *([USUAL] if exact else [])]
+
+
+def bench_steps(d: int, V: int, names: Sequence[str], rounds: int, advance: Advance) -> list[dict[str, Any]]:
+    """One row per name: median seconds per step, the floor's seconds, the ratio and the memory beside the model."""
     rng, counts = torch.Generator().manual_seed(0), zipf_counts(V)
     plain = build(Model(d=d), V, rng)
-    works: dict[str, Work] = {"lstm": lstm_floor(plain, rng)}
-    if any(not _free(name) for name in criteria):
-        works["products"] = products_floor(plain, rng)
-    for name in criteria:
-        line = entry(name)
-        special = line.output != "full" or line.normalizer
-        model = build(Model(d=d), V, rng, line.output, line.normalizer) if special else plain
-        works[name] = one_step(model, CriterionSettings(name=name), counts, rng)
-    if usual:
-        program = UsualProgram(V, d)
-        works["usual torch program"] = lambda: program.step(random_window(V, rng))
+    works = {name: _work(name, plain, counts, rng) for name in names}
     big = V > 50_000 and len(works) > 3
-    seconds = interleaved(works, 3 if big else rounds, 1 if big else 2)
+    seconds = interleaved(works, min(rounds, 3) if big else rounds, 1 if big else 2, advance)
     return [_row(name, d, V, seconds, megabytes_of(work)) for name, work in works.items()]
 
 
+def _work(name: str, plain: LanguageModel, counts: np.ndarray, rng: torch.Generator) -> Work:
+    d, V = plain.output.d, len(counts)
+    if name == "lstm":
+        return lstm_floor(plain, rng)
+    if name == "products":
+        return products_floor(plain, rng)
+    if name == USUAL:
+        program = UsualProgram(V, d)
+        return lambda: program.step(random_window(V, rng))
+    line = entry(name)
+    special = line.output != "full" or line.normalizer
+    model = build(Model(d=d), V, rng, line.output, line.normalizer) if special else plain
+    return one_step(model, CriterionSettings(name=name, subset="contexts"), counts, rng)
+
+
 def _row(name: str, d: int, V: int, seconds: dict[str, float], megabytes: float | None) -> dict[str, Any]:
-    exact = (name in NAMES and NAMES[name].normalizes == 1) or name == "usual torch program"
+    exact = (name in NAMES and NAMES[name].normalizes == 1) or name == USUAL
     floor = seconds["lstm"] + (seconds.get("products", 0.0) if exact else 0.0)
     return {
         "criterion": name, "d": d, "V": V, "seconds": seconds[name], "floor_seconds": floor,
         "ratio": seconds[name] / floor, "megabytes": megabytes,
     }  # fmt: skip
-
-
-ALL = tuple(name for name in MENU if name not in ("classes",))

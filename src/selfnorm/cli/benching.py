@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from selfnorm.cli.training import Json
-from selfnorm.files import write_json
+from selfnorm.errors import UserError
+from selfnorm.files import write_json, write_text
+from selfnorm.memory import keep_freed_memory
 from selfnorm.results import command_line, environment
-from selfnorm.terminal import say, table
+from selfnorm.terminal import Advance, progress, say, table
 
 Numbers = Annotated[list[int] | None, Parameter(negative="", consume_multiple=True)]
 Names = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
+
+Job = Callable[[Advance], list[dict[str, Any]]]
 
 
 def register(app: App) -> None:
@@ -41,17 +47,19 @@ def steps(
     vocab
         Vocabulary sizes (default 10000 33278 100000 300000 1000000).
     criteria
-        Names from the menu (default the paper's five and the sampled ones).
+        Names from the menu (default every one: a quarter of an hour).
     rounds
         Interleaved repetitions; the median is given.
     to
-        Also write the JSON and a plot into this folder.
+        Also write the JSON and a plot into this folder, after each d and V.
     """
-    from selfnorm.bench.steps import bench_steps
+    from selfnorm.bench.steps import bench_steps, planned
+    from selfnorm.names import NAMES
 
-    names = criteria or ["nce", "nce_s", "linear_bound", "nce_r", "andreas", "softmax", "devlin", "adaptive"]
-    rows = bench_steps(d or [100, 650], vocab or [10_000, 33_278, 100_000, 300_000, 1_000_000], names, rounds, threads)
-    _show("steps", rows, "seconds", to, json_)
+    _check(d, vocab, rounds, threads)
+    plan = planned(d or [100, 650], vocab or [10_000, 33_278, 100_000, 300_000, 1_000_000], criteria or list(NAMES))
+    jobs = [(len(names), partial(bench_steps, one, V, names, rounds)) for one, V, names in plan]
+    _show("steps", _run("steps", jobs, threads, to), "seconds", to, json_)
 
 
 def scoring(
@@ -76,19 +84,47 @@ def scoring(
     to
         Also write the JSON and a plot into this folder.
     """
-    from selfnorm.bench.scoring import bench_scoring
+    from selfnorm.bench.scoring import NAMES, bench_scoring
 
-    rows = bench_scoring(d or [650], vocab or [10_000, 33_278, 100_000, 800_000], rounds, threads)
-    _show("scoring", rows, "seconds_per_1000_words", to, json_)
+    _check(d, vocab, rounds, threads)
+    sizes = [(one, V) for one in d or [650] for V in vocab or [10_000, 33_278, 100_000, 800_000]]
+    jobs = [(len(NAMES), partial(bench_scoring, one, V, rounds)) for one, V in sizes]
+    _show("scoring", _run("scoring", jobs, threads, to), "seconds_per_1000_words", to, json_)
 
 
-def _show(name: str, rows: list[dict[str, Any]], key: str, to: Path | None, as_json: bool) -> None:
-    found = {"command": command_line(), **environment(), "rows": rows}
+def _check(d: list[int] | None, vocab: list[int] | None, rounds: int, threads: int) -> None:
+    for name, numbers, least in (
+        ("d", d or [], 1),
+        ("vocab", vocab or [], 10),
+        ("rounds", [rounds], 1),
+        ("threads", [threads], 1),
+    ):
+        for number in numbers:
+            if number < least:
+                raise UserError(f"--{name} {number}: give at least {least}.")
+
+
+def _run(name: str, jobs: Sequence[tuple[int, Job]], threads: int, to: Path | None) -> dict[str, Any]:
+    """All jobs in turn. What has been measured is written after each, so that a stopped run loses only the one it was at."""
+    import torch
+
+    torch.set_num_threads(threads)
+    keep_freed_memory()
+    found: dict[str, Any] = {"command": command_line(), **environment(), "threads": threads, "rows": []}
+    with progress(f"bench {name}", sum(size for size, _ in jobs), "rows") as advance:
+        for _, job in jobs:
+            found["rows"] += job(advance)
+            if to is not None:
+                write_json(to / f"{name}.json", found)
+    return found
+
+
+def _show(name: str, found: dict[str, Any], key: str, to: Path | None, as_json: bool) -> None:
+    rows = found["rows"]
     if to is not None:
         from selfnorm.report.plots import lines_against_v
 
-        write_json(to / f"{name}.json", found)
-        (to / f"{name}.svg").write_text(lines_against_v(rows, key), encoding="utf-8")
+        write_text(to / f"{name}.svg", lines_against_v(rows, key))
         say(f"in {to}: {name}.json, {name}.svg")
     if as_json:
         print(json.dumps(found))

@@ -167,7 +167,7 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
     for axis, d in zip(axes[0], ds, strict=True):
         for index, name in enumerate(names):
             mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
-            style = {"color": COLOURS[index % 8], "marker": MARKS[index % 8], "ls": "--" if index >= 8 else "-"}
+            style = {"color": COLOURS[index % 8], "marker": MARKS[index % 8], "ls": ("-", "--", ":")[index // 8 % 3]}
             axis.plot([r["V"] for r in mine], [1000 * r[key] for r in mine], label=name, ms=5, **style)
         axis.set(
             xscale="log",
