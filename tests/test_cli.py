@@ -80,6 +80,9 @@ WRONG = [
     ("rescore {tmp} {tmp} --test {tmp}", "--test goes with --tune"),
     ("rescore {tmp} {tmp} --ngram-weight 7", "from 0 to 1"),
     ("complete {tmp} {tmp}/short.txt --to {tmp}/y.json", "give ANSWERS"),
+    ("bench steps --d 0", "--d 0: give at least 1"),
+    ("bench scoring --rounds 0", "--rounds 0: give at least 1"),
+    ("bench steps --criteria nc", 'Did you mean "nce"'),
 ]
 
 
@@ -149,6 +152,30 @@ def test_bench_gives_the_promised_fields(capsys: pytest.CaptureFixture[str], tmp
     assert (tmp_path / "steps.svg").read_text().startswith("<svg")
     assert main(["bench", "scoring", "--d", "8", "--vocab", "300", "--rounds", "2", "--threads", "1", "--json"]) == 0
     assert "seconds_per_1000_words" in json.loads(capsys.readouterr().out)["rows"][0]
+
+
+def test_a_stopped_bench_keeps_the_sizes_it_has_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from selfnorm.bench import scoring
+
+    measured = scoring.bench_scoring
+
+    def stop_at_the_second(d: int, V: int, rounds: int, advance: object) -> list[dict[str, object]]:
+        if V == 400:
+            raise KeyboardInterrupt
+        return measured(d, V, rounds, lambda share: None)
+
+    monkeypatch.setattr(scoring, "bench_scoring", stop_at_the_second)
+    assert main(f"bench scoring --d 8 --vocab 300 400 --rounds 1 --threads 1 --to {tmp_path}".split()) != 0
+    assert {row["V"] for row in json.loads((tmp_path / "scoring.json").read_text())["rows"]} == {300}
+
+
+def test_every_criterion_is_timed_where_its_cost_allows() -> None:
+    from selfnorm.bench.steps import planned
+    from selfnorm.names import NAMES
+
+    ((_, _, small), (_, _, large)) = planned([100], [10_000, 1_000_000], list(NAMES))
+    assert set(NAMES) < set(small) and {"lstm", "products"} < set(small)
+    assert {"nce", "snis", "blackout", "lstm"} < set(large) and not {"softmax", "nce_r", "products"} & set(large)
 
 
 def test_the_app_is_named_after_the_project() -> None:

@@ -32,7 +32,7 @@ FLOORS = [
     {"train", "measure", "score"},
     {"calibrate", "theory", "runs", "tasks"},
     {"opening", "bench", "export"},
-    {"completing", "familiar"},
+    {"completing", "familiar", "drive"},
     {"experiment"},
     {"study", "report"},
     {"demo"},

@@ -29,3 +29,15 @@ def test_the_same_recipe_gives_the_same_bytes(tmp_path: Path) -> None:
     write_report(tmp_path / "one", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert page.count("<svg") >= 3 and "NCE-R-LM" in page
+
+
+def test_run_times_stand_beside_the_papers(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "tiny.txt")
+    run(tiny(file), tmp_path / "runs" / "one", ["valid", "times"])
+    timed = json.loads((tmp_path / "runs" / "one" / "times.json").read_text())
+    assert timed["normalized_seconds"] > 0 and timed["unnormalized_seconds"] > 0 and timed["threads"] == 1
+    (mine,) = (t for t in write_report(tmp_path / "runs", tmp_path / "r.md") if "Run-times" in t.title)
+    paper, missing, *_, ours = mine.rows
+    assert paper[-3:] == ["9.0", "8.0", "1.12"] and "not run" in missing[3]
+    assert ours[0] == "tiny" and float(ours[-1]) > 0
+    assert ours[2] == f"{timed['words']:,}"

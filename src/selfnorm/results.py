@@ -18,6 +18,7 @@ from selfnorm.files import read_json, read_text, write_json
 from selfnorm.recipe import Recipe
 
 COMPLETION = "Sentence completion"  # the kind_of_result of a completion's JSON
+TIMES = "times"  # the step that times scoring, and the kind_of_result of its JSON
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from selfnorm.bench.steps import random_window
 from selfnorm.bench.timing import Work, interleaved
+from selfnorm.measure import contexts
 from selfnorm.memory import megabytes_of
 from selfnorm.model import LanguageModel, build
 from selfnorm.recipe import Model
@@ -25,6 +27,23 @@ def bench_scoring(d: int, V: int, rounds: int, advance: Advance) -> list[dict[st
     works = _works(model, window.inputs, window.targets)
     seconds = interleaved(works, rounds if V < 200_000 else min(rounds, 3), advance=advance)
     return [_row(name, d, V, seconds, words, megabytes_of(work)) for name, work in works.items()]
+
+
+def time_text(model: LanguageModel, ids: np.ndarray, advance: Advance, rounds: int = 3) -> dict[str, float]:
+    """Seconds to score a whole text without and with log Z, medians of turns taken in one go."""
+
+    def unnormalized() -> None:
+        for _, c, w in contexts(model, ids):
+            model.output.m(w, c)
+
+    def normalized() -> None:
+        for _, c, w in contexts(model, ids):
+            m, log_z = model.output.target_and_log_z(w, c)
+            m - log_z
+
+    with torch.no_grad():
+        seconds = interleaved({"unnormalized": unnormalized, "normalized": normalized}, rounds, 0, advance)
+    return {f"{name}_seconds": value for name, value in seconds.items()}
 
 
 def _works(model: LanguageModel, inputs: torch.Tensor, targets: torch.Tensor) -> dict[str, Work]:

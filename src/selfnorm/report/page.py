@@ -13,7 +13,8 @@ from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.menu import menus
 from selfnorm.report.tables import Table, examples, overview, paper_tables
-from selfnorm.results import COMPLETION, machine, today
+from selfnorm.report.times import times_table
+from selfnorm.results import COMPLETION, TIMES, machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
 
@@ -43,7 +44,10 @@ def _paper(collected: Collected, paper: bool) -> list[Table]:
     known = any(r.parts["data"] in ("ptb", "wikitext-2") and r.parts.get("epochs") == "20" for r in collected.records)
     tables = paper_tables(collected.records) if paper and known else []
     completed = [r for r in collected.others.get(COMPLETION, []) if completion.of_the_challenge(r)]
-    return [*tables, completion.completion_table(completed)] if paper and (known or completed) else tables
+    timed = collected.others.get(TIMES, [])
+    if paper and (known or completed):
+        tables.append(completion.completion_table(completed))
+    return [*tables, times_table(timed)] if timed or (paper and known) else tables
 
 
 def _others(collected: Collected, paper: bool) -> list[Table]:
@@ -51,7 +55,7 @@ def _others(collected: Collected, paper: bool) -> list[Table]:
     tables = []
     for kind, every in sorted(collected.others.items()):
         results = [r for r in every if not (paper and kind == COMPLETION and completion.of_the_challenge(r))]
-        if not results:
+        if not results or kind == TIMES:
             continue
         head = list(dict.fromkeys(key for r in results for key in r["row"]))
         tables.append(Table(kind, head, [[str(r["row"].get(key, "")) for key in head] for r in results]))

@@ -1,0 +1,46 @@
+"""The paper's run-time paragraph as a table: seconds to score the validation set with and without log Z."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from selfnorm.names import label
+from selfnorm.report.tables import EXPECTED, Table
+from selfnorm.results import parse_signature
+
+HEAD = ["data", "V", "words", "whose", "d", "seconds with log Z", "without", "ratio"]
+
+
+def times_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
+    """The paper's two rows, each followed by ours on the same text; then our other texts."""
+    expected = tomllib.loads(path.read_text(encoding="utf-8"))["times"]
+    rows = []
+    for cell in expected["cell"]:
+        ours = [r for r in results if r["data"] == cell["data"]]
+        rows += [_row(cell, f"paper, {expected['machine']}", "–"), *(_ours(r) for r in _ordered(ours))]
+        if not ours:
+            rows.append([cell["data"], "", "", "ours: not run (selfnorm study run paper/table1)", "", "", "", ""])
+    named = {cell["data"] for cell in expected["cell"]}
+    rows += [_ours(r) for r in _ordered([r for r in results if r["data"] not in named])]
+    return Table(expected["title"], HEAD, rows, list(expected["notes"]))
+
+
+def _ordered(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(results, key=lambda r: (r["data"], int(r["d"]), str(r["signature"])))
+
+
+def _ours(result: dict[str, Any]) -> list[str]:
+    threads = f"{result['threads']} thread" + ("s" if result["threads"] > 1 else "")
+    return _row(
+        result, f"ours, {label(parse_signature(result['signature'])['criterion'])}, {threads}", str(result["d"])
+    )
+
+
+def _row(facts: dict[str, Any], whose: str, d: str) -> list[str]:
+    slow, fast = float(facts["normalized_seconds"]), float(facts["unnormalized_seconds"])
+    return [
+        str(facts["data"]), f"{facts['V']:,}", f"{facts['words']:,}", whose, d, f"{slow:.1f}", f"{fast:.1f}", f"{slow / fast:.2f}"
+    ]  # fmt: skip
