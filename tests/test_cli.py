@@ -165,7 +165,8 @@ def test_a_stopped_bench_keeps_the_sizes_it_has_measured(tmp_path: Path, monkeyp
         return measured(d, V, rounds, lambda share: None)
 
     monkeypatch.setattr(scoring, "bench_scoring", stop_at_the_second)
-    assert main(f"bench scoring --d 8 --vocab 300 400 --rounds 1 --threads 1 --to {tmp_path}".split()) != 0
+    with pytest.raises(SystemExit):
+        main(f"bench scoring --d 8 --vocab 300 400 --rounds 1 --threads 1 --to {tmp_path}".split())
     assert {row["V"] for row in json.loads((tmp_path / "scoring.json").read_text())["rows"]} == {300}
 
 

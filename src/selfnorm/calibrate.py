@@ -10,7 +10,6 @@ no labels, no new text, the probabilities stay what they were.
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from selfnorm.errors import UserError
 from selfnorm.measure import contexts, validate
@@ -121,7 +120,8 @@ def fit(
     """Bring network(c) near log Z, for c (n, d) and log Z (n,); `start` is when the time budget began to run."""
     with torch.no_grad():
         pieces = ((network.features(x), z) for x, z in _pieces(c, log_z))
-        _start(network, _least_squares(pieces, network.affine.a.numel()), rng)
+        network.affine.load_state_dict(_least_squares(pieces, network.affine.a.numel()).state_dict())
+        network.scatter(rng)
     _descend(network, c, log_z, budget, rng, start or time.monotonic(), advance)
 
 
@@ -138,17 +138,6 @@ def _pairs(model: LanguageModel, ids: np.ndarray, count: int) -> Iterator[tuple[
 def _pieces(c_file: np.ndarray, z_file: np.ndarray, size: int = 65_536) -> Iterator[tuple[Tensor, Tensor]]:
     for at in range(0, len(c_file), size):
         yield torch.from_numpy(c_file[at : at + size]), torch.from_numpy(z_file[at : at + size])
-
-
-def _start(normalizer: Mlp, solved: Affine, rng: torch.Generator) -> None:
-    """The affine part at least squares; hidden weights small and random; the last layer at zero."""
-    normalizer.affine.load_state_dict(solved.state_dict())
-    with torch.no_grad():
-        for layer in list(normalizer.network)[:-1]:
-            if isinstance(layer, nn.Linear):
-                bound = math.sqrt(3.0 / layer.in_features)
-                layer.weight.uniform_(-bound, bound, generator=rng)
-                layer.bias.zero_()
 
 
 def _descend(

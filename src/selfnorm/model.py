@@ -46,7 +46,15 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
             if name != "output.bias":
                 parameter.uniform_(-settings.init, settings.init, generator=rng)
     if normalizer:
-        model.output.normalizer = Mlp(settings.d, (64,)) if normalizer == "mlp" else Affine(settings.d)
+        model.output.normalizer = _learned(normalizer, settings.d, rng)
     if settings.tied and output == "full":
         model.output.weight = encoder.table
     return model
+
+
+def _learned(kind: str, d: int, rng: torch.Generator) -> nn.Module:
+    if kind != "mlp":
+        return Affine(d)
+    network = Mlp(d, (64,))
+    network.scatter(rng)
+    return network

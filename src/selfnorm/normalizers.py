@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -41,6 +42,15 @@ class Mlp(nn.Module):
         nn.init.zeros_(last.bias)
         self.affine = Affine(sizes[0])
         self.network = nn.Sequential(*layers, last)
+
+    def scatter(self, rng: torch.Generator) -> None:
+        """Hidden weights anew: small and random, from `rng` alone."""
+        with torch.no_grad():
+            for layer in list(self.network)[:-1]:
+                if isinstance(layer, nn.Linear):
+                    bound = math.sqrt(3.0 / layer.in_features)
+                    layer.weight.uniform_(-bound, bound, generator=rng)
+                    layer.bias.zero_()
 
     def features(self, c: Tensor) -> Tensor:
         if self.frequent is None:

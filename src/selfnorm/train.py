@@ -52,10 +52,9 @@ def train(
         for index in range(place.window, len(windows)):
             window = windows[index]
             c, state = model.contexts(window.inputs, place.state, rng)
-            loss = criterion(model.output, c, window, rng)
-            total = loss.fit.sum() if loss.penalty is None else loss.fit.sum() + loss.penalty.sum()
-            _refuse_nan(float(total.detach()), place, len(windows))
-            (total / windows.B).backward()  # type: ignore[no-untyped-call]
+            loss = criterion.backward(model.output, c, window, rng, 1 / windows.B)
+            total = loss.fit.detach().sum() + (0 if loss.penalty is None else loss.penalty.detach().sum())
+            _refuse_nan(float(total), place, len(windows))
             norm = step(parameters, learning_rate(training, place.epoch), training.clip)
             _refuse_nan(norm, place, len(windows))
             place.state, place.window = detach(state), index + 1

@@ -19,10 +19,17 @@ COUNTS = np.arange(V, 0, -1)
 SAMPLED = [n for n in MENU if MENU[n].samples]
 
 
-def problem(name: str, shared: str = "window", V: int = V, noise: str = "unigram", dtype: torch.dtype = torch.float64):
+def problem(
+    name: str,
+    shared: str = "window",
+    V: int = V,
+    noise: str = "unigram",
+    dtype: torch.dtype = torch.float64,
+    subset: str = "contexts",
+):
     rng = torch.Generator().manual_seed(5)
     ids = np.random.default_rng(0).integers(V, size=500)
-    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset="contexts")
+    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset=subset)
     criterion = make_criterion(settings, np.arange(V, 0, -1), ids)
     line = MENU[name]
     model = build(Model(d=D, init=0.5), V, rng, line.output, line.normalizer).to(dtype)
@@ -161,11 +168,40 @@ def test_no_tensor_of_v_rows_is_made_in_a_sampled_step(name: str) -> None:
     model = build(Model(d=D), big, rng, line.output, line.normalizer)
     with Largest() as seen:
         c, _ = model.contexts(window.inputs, None, rng)
-        loss = criterion(model.output, c, window, rng)
-        whole = loss.fit.sum() + (0 if loss.penalty is None else loss.penalty.sum())
-        (whole / B).backward()
+        criterion.backward(model.output, c, window, rng, 1 / B)
         step(model.parameters(), 1.0, 5.0)
     if name == "nce_r":  # its exact penalty is dense by nature, and the only dense part
         assert seen.elements >= big
     else:
         assert seen.elements < big, f"{seen.what} made a tensor of {seen.elements} elements"
+
+
+@pytest.mark.parametrize("name", sorted(MENU))
+@pytest.mark.parametrize("subset", ["contexts", "windows"])
+def test_backward_half_by_half_is_backward_of_the_sum(name: str, subset: str) -> None:
+    """A penalty that goes first leaves the same gradients, sparse rows and dense tables together."""
+    criterion, output, c, window = problem(name, subset=subset)
+    got = []
+    for together in (True, False):
+        output.zero_grad(set_to_none=True)
+        start = c.detach().requires_grad_()
+        rng, behind = torch.Generator().manual_seed(1), 2 * start
+        if together:
+            loss = criterion(output, behind, window, rng)
+            ((loss.fit.sum() + (0 if loss.penalty is None else loss.penalty.sum())) / B).backward()
+        else:
+            criterion.backward(output, behind, window, rng, 1 / B)
+        grads = [p.grad for p in output.parameters() if p.grad is not None]
+        got.append([start.grad, *(g.to_dense() if g.is_sparse else g for g in grads)])
+    for one, other in zip(*got, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", MENU)
+def test_fresh_weights_come_from_the_seed_alone(name: str) -> None:
+    line, states = MENU[name], []
+    for elsewhere in (1, 2):
+        torch.manual_seed(elsewhere)  # chance that is not ours must not matter
+        model = build(Model(d=D), V, torch.Generator().manual_seed(0), line.output, line.normalizer)
+        states.append(model.state_dict())
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])

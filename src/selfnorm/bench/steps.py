@@ -50,9 +50,7 @@ def one_step(model: LanguageModel, settings: CriterionSettings, counts: np.ndarr
     def work() -> None:
         window = random_window(len(counts), rng)
         c, _ = model.contexts(window.inputs, None, rng)
-        loss = criterion(model.output, c, window, rng)
-        total = loss.fit.sum() if loss.penalty is None else loss.fit.sum() + loss.penalty.sum()
-        (total / B).backward()  # type: ignore[no-untyped-call]
+        criterion.backward(model.output, c, window, rng, 1 / B)
         step(parameters, 1e-3, 5.0)
 
     return work

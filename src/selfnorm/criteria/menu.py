@@ -71,6 +71,7 @@ class Loss:
 
     fit: Tensor
     penalty: Tensor | None
+    apart: bool = False  # the penalty shares nothing with the fit but c and the parameters
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,23 @@ class Criterion:
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Loss:
         fitted = self.fit(output, c, window, rng)
         penalty = None if self.penalty is None else self.penalty(output, c, window, fitted, rng)
-        return Loss(fitted.loss, penalty)
+        own = isinstance(self.penalty, Exact) and not self.penalty.shares(fitted)
+        return Loss(fitted.loss, penalty, apart=own and penalty is not None and penalty.requires_grad)
+
+    def backward(self, output: Output, c: Tensor, window: Window, rng: torch.Generator, scale: float) -> Loss:
+        """Leave the gradients of scale · (fit + penalty), summed over the window, in all parameters behind them.
+
+        A penalty that stands apart goes first: it leaves dense tables, into which the fit's sparse rows are then added in
+        place. Together, torch would make a new dense table for every lookup. The encoder is gone through once, last.
+        """
+        head = c.detach().requires_grad_()
+        loss = self(output, head, window, rng)
+        halves = [loss.fit.sum()] if loss.penalty is None else [loss.penalty.sum(), loss.fit.sum()]
+        for part in halves if loss.apart else [sum(halves[1:], halves[0])]:
+            (scale * part).backward()  # type: ignore[no-untyped-call]
+        if c.requires_grad:
+            c.backward(head.grad)  # type: ignore[no-untyped-call]
+        return loss
 
     def recover(self, output: Output) -> Output:
         """The output layer whose m estimates log p: most criteria leave it as it is."""

@@ -48,8 +48,11 @@ class Exact:
     gamma: float = 1.0
     subset: str = "contexts"
 
+    def shares(self, fitted: Fitted) -> bool:
+        return fitted.log_z is not None and self.gamma == 1
+
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
-        if fitted.log_z is not None and self.gamma == 1:
+        if fitted.log_z is not None and self.shares(fitted):
             return self.alpha * fitted.log_z**2
         flat = c.reshape(-1, c.shape[-1])
         chosen = share(len(flat), self.gamma, self.subset, rng)
