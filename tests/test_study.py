@@ -57,7 +57,7 @@ def test_runs_shared_between_tables_are_planned_once() -> None:
     # Table 1: 16, Table 2: 24, Table 3: 16, Table 6: 8; Tables 4 and 5 add none.
     assert len(whole) == 64
     shared = next(p for p in whole if p.name.startswith("ptb-nce-d650-"))
-    assert shared.then == ("valid", "test", "test.shift")
+    assert shared.then == ("valid", "test", "test.shift", "times")
 
 
 def test_a_run_name_does_not_depend_on_where_the_text_is() -> None:
