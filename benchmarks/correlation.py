@@ -47,7 +47,7 @@ def without_lowest(words: Words, share: float) -> float:
 
 def study(run: Path) -> dict[str, Any]:
     opened, corpus = open_with_text(run)
-    ids = corpus.ids["valid"]
+    ids = corpus["valid"]
     with progress(run.name, len(ids)) as advance:
         words = per_word(load_model(opened, calibration="none"), ids, advance=advance)
     rng = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from selfnorm.model import LanguageModel, build
 from selfnorm.opening import open_with_text
 from selfnorm.recipe import Model
 from selfnorm.runs import load_model
-from selfnorm.statistics import block_sums, intervals
+from selfnorm.statistics import block_sums, differences, intervals, merged
 
 from .conftest import tiny
 
@@ -83,6 +83,37 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
         low, high = intervals(block_sums(log_z, log_z * 0 + 1, log_z * 0), resamples=400)["mu_z"]
         hits += low <= 0 <= high
     assert hits >= 50
+
+
+def hard_passages(seed: int, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Block sums of two models on one text with hard and easy passages; the second is worse by `gain` nats a word."""
+    chance = np.random.default_rng(seed)
+    hard = np.repeat(chance.normal(5, 1.0, 60), 500)
+    zero = np.zeros_like(hard)
+    one, two = (hard + extra + chance.normal(0, 0.5, len(hard)) for extra in (0.0, gain))
+    return block_sums(zero, one, zero), block_sums(zero, two, zero)
+
+
+def test_a_paired_difference_sees_what_two_intervals_hide() -> None:
+    one, two = hard_passages(0, gain=0.02)
+    apart = [intervals(sums)["perplexity"] for sums in (one, two)]
+    assert apart[0][1] > apart[1][0]  # each alone is too uncertain to tell them apart
+    gap, low, high = differences(two, one)["perplexity"]
+    assert 0 < low < gap < high and gap == pytest.approx(np.expm1(0.02), abs=0.01)
+
+
+def test_equal_models_are_called_different_about_as_rarely_as_they_should_be() -> None:
+    called = 0
+    for seed in range(60):
+        _, low, high = differences(*hard_passages(seed), resamples=400)["perplexity"]
+        called += not low <= 0 <= high
+    assert called <= 9
+
+
+def test_merging_blocks_loses_no_word() -> None:
+    sums = block_sums(np.arange(260_123.0), np.ones(260_123), np.ones(260_123))
+    few = merged(sums)
+    assert len(few) <= 200 < len(sums) and np.allclose(few.sum(axis=0), sums.sum(axis=0))
 
 
 def test_a_short_text_still_has_an_interval() -> None:

@@ -41,3 +41,16 @@ def test_run_times_stand_beside_the_papers(tmp_path: Path) -> None:
     assert paper[-3:] == ["9.0", "8.0", "1.12"] and "not run" in missing[3]
     assert ours[0] == "tiny" and float(ours[-1]) > 0
     assert ours[2] == f"{timed['words']:,}"
+
+
+def test_two_models_of_one_text_are_compared_word_by_word(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "tiny.txt")
+    for name in ("nce", "softmax"):
+        run(tiny(file, name=name), tmp_path / "runs" / name, ["valid"])
+    (found,) = (t for t in write_report(tmp_path / "runs", tmp_path / "r.md") if t.title.startswith("Differences"))
+    assert found.title.startswith("Differences from NCE-LM") and [row[0] for row in found.rows] == ["SM-LM"]
+    (row,) = found.rows
+    ours, theirs = (
+        json.loads((tmp_path / "runs" / n / "valid.json").read_text())["perplexity"] for n in ("softmax", "nce")
+    )
+    assert row[2] == f"{100 * (ours / theirs - 1):+.1f} %" and row[4] in ("yes", "no")

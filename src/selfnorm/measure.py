@@ -16,7 +16,7 @@ from selfnorm.encoders import State, restart
 from selfnorm.errors import UserError
 from selfnorm.model import LanguageModel
 from selfnorm.results import Measurement, command_line, machine, today
-from selfnorm.statistics import Array, block_sums, intervals, numbers
+from selfnorm.statistics import Array, block_sums, intervals, merged, numbers
 
 Advance = Callable[[float], None]
 
@@ -93,6 +93,7 @@ def measure(
         date=today(),
         machine=machine(),
         intervals=intervals(sums),
+        blocks=[[float(f"{x:.9g}") for x in row] for row in merged(sums)],
         histogram=_histogram(words.log_z),
         entropy_histogram=_entropy_histogram(words),
         theory=theory or {},

@@ -38,6 +38,7 @@ class Measurement:
     date: str = ""
     machine: str = ""
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)  # 95 %, block bootstrap
+    blocks: list[list[float]] = field(default_factory=list)  # sums over consecutive words, for paired differences
     histogram: dict[str, Any] = field(default_factory=dict)  # of log Z
     entropy_histogram: dict[str, Any] = field(default_factory=dict)  # entropy x log Z
     theory: dict[str, Any] = field(default_factory=dict)  # Theorems 1 and 2, where the truth is known

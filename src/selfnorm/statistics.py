@@ -71,8 +71,38 @@ def numbers(sums: Array) -> dict[str, float]:
 
 def intervals(sums: Array, seed: int = 0, resamples: int = 2000, level: float = 0.95) -> dict[str, tuple[float, float]]:
     """Percentile intervals from resampling whole blocks with replacement."""
-    rng = np.random.default_rng(seed)
-    weights = rng.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=resamples)
-    totals = weights @ sums
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    return {name: tuple(np.quantile(number(totals), tails).tolist()) for name, number in NUMBERS.items()}
+    totals = _resampled(len(sums), seed, resamples) @ sums
+    return {name: _tails(number(totals), level) for name, number in NUMBERS.items()}
+
+
+def differences(
+    sums: Array, reference: Array, seed: int = 0, resamples: int = 2000, level: float = 0.95
+) -> dict[str, tuple[float, float, float]]:
+    """What a model has beyond another on the same text, with the interval: (difference, low, high).
+
+    Both are resampled with the same blocks, so that what makes a passage hard for every model cancels. Perplexities
+    are compared as shares: 0.02 is two percent more.
+    """
+    weights = np.vstack([np.ones(len(sums)), _resampled(len(sums), seed, resamples)])
+    totals, others = weights @ sums, weights @ reference
+    found = {}
+    for name in ("perplexity", "sigma_z"):
+        mine, its = NUMBERS[name](totals), NUMBERS[name](others)
+        gap = mine / its - 1 if name == "perplexity" else mine - its
+        found[name] = (float(gap[0]), *_tails(gap[1:], level))
+    return found
+
+
+def merged(sums: Array, most: int = 200) -> Array:
+    """The same sums over fewer, longer blocks: small enough to be kept beside the numbers."""
+    each = -(-len(sums) // most)
+    return np.add.reduceat(sums, np.arange(0, len(sums), each), axis=0)
+
+
+def _resampled(blocks: int, seed: int, resamples: int) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
+
+
+def _tails(values: Array, level: float) -> tuple[float, float]:
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

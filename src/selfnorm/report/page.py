@@ -11,6 +11,7 @@ from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import write_text
 from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
+from selfnorm.report.differences import difference_tables
 from selfnorm.report.menu import menus
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.report.times import times_table
@@ -26,6 +27,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
         *_paper(collected, paper),
         *menus(collected),
         *overview(collected.records),
+        *difference_tables(collected.records),
         *examples(collected.records),
         *_others(collected, paper),
     ]
@@ -92,9 +94,6 @@ def _figures(collected: Collected) -> list[dict[str, Any]]:
     return figures + [{"title": "Theorem 1", "svg": plots.theorem(r), "caption": _theorem_caption(r)} for r in theory]
 
 
-FIGURE_1 = ("nce", "softmax", "devlin")
-
-
 def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
     """The frontier, the histograms of log Z and the paper's figure, for one text."""
     figures = []
@@ -112,9 +111,9 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
     if chosen:
         caption = "A self-normalized model is a spike at 0."
         figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
-    raw = [r for name in FIGURE_1 for r in chosen if r.parts["criterion"] == name and r.calibration == "none"][:3]
+    raw = figure_1(group)
     if raw:
-        caption = "The paper's figure: low-entropy predictions are where log Z strays."
+        caption = "The paper's figure: low-entropy predictions are where log Z strays, the more so in a larger model."
         figures.append(
             {
                 "title": f"Entropy and log Z, {where}",
@@ -123,6 +122,18 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
             }
         )
     return figures
+
+
+def figure_1(group: Sequence[Record]) -> list[Record]:
+    """NCE-LM at three sizes, as the paper has it; while there is one size only, NCE-LM, SM-LM and DEV-LM of that size."""
+    raw = [r for r in group if r.calibration == "none" and r.measured.entropy_histogram]
+    sizes = {int(r.parts["d"]): r for r in raw if r.parts["criterion"] == "nce"}
+    if len(sizes) > 1:
+        ds = sorted(sizes)
+        return [sizes[d] for d in sorted({ds[0], ds[len(ds) // 2], ds[-1]})]
+    widest = max((int(r.parts["d"]) for r in raw), default=0)
+    same = {r.parts["criterion"]: r for r in raw if int(r.parts["d"]) == widest}
+    return [same[name] for name in ("nce", "softmax", "devlin") if name in same]
 
 
 def _theorem_caption(record: Record) -> str:

@@ -1,0 +1,54 @@
+"""Is a difference real? Two models on the same words, whole blocks of text resampled for both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from selfnorm.report.collect import Record
+from selfnorm.report.tables import Table
+from selfnorm.statistics import differences
+
+HEAD = ["model", "k", "perplexity", "95 %", "real", "sigma_z", "95 %", "real"]
+NOTES = [
+    "Paired block bootstrap over the text: real where the interval leaves out 0. It answers for these trained models on more text of "
+    "this kind, not for what another seed would have trained."
+]
+
+
+def difference_tables(records: Sequence[Record]) -> list[Table]:
+    """One table per text, split and d: every raw model against NCE-LM, or against the best where there is none."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for r in records:
+        if r.measured.blocks and r.calibration == "none":
+            key = (r.parts["data"], r.parts.get("max_words", ""), r.parts["split"], r.parts["d"], str(r.measured.words))
+            groups.setdefault(key, []).append(r)
+    return [_table(group) for _, group in sorted(groups.items()) if len(group) > 1]
+
+
+def _table(group: Sequence[Record]) -> Table:
+    ordered = sorted(group, key=lambda r: r.measured.perplexity)
+    reference = next((r for r in ordered if r.parts["criterion"] == "nce"), ordered[0])
+    where = f"{reference.parts['data']}, {reference.parts['split']}, d = {reference.parts['d']}"
+    rows = [_row(r, reference) for r in ordered if r is not reference]
+    return Table(f"Differences from {reference.name}: {where}", HEAD, rows, NOTES)
+
+
+def _row(record: Record, reference: Record) -> list[str]:
+    found = differences(np.asarray(record.measured.blocks), np.asarray(reference.measured.blocks))
+    gap, low, high = (100 * x for x in found["perplexity"])
+    perplexity = [f"{gap:+.1f} %", f"{low:+.1f} to {high:+.1f}", _real(low, high)]
+    gap, low, high = found["sigma_z"]
+    return [
+        record.name,
+        record.parts["k"],
+        *perplexity,
+        f"{gap:+.3f}",
+        f"{low:+.3f} to {high:+.3f}",
+        _real(low, high),
+    ]
+
+
+def _real(low: float, high: float) -> str:
+    return "no" if low <= 0 <= high else "yes"
