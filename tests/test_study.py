@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from selfnorm.errors import UserError
-from selfnorm.names import NAMES, label
+from selfnorm.names import NAMES, label, settle
+from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.menu import menus
 from selfnorm.report.page import write_report
-from selfnorm.report.tables import paper_tables
-from selfnorm.results import Measurement, parse_signature
+from selfnorm.report.tables import find, paper_tables
+from selfnorm.results import Measurement, parse_signature, signature
 from selfnorm.study.engines import run_here
 from selfnorm.study.plan import read_study, run_name
 from selfnorm.study.progress import progress_of, seconds_left
@@ -206,3 +207,24 @@ def test_every_criterion_is_on_the_menu_for_both_texts() -> None:
         assert {p.recipe.criterion.name for p in planned if p.recipe.data.name == text} == set(NAMES)
     then = {p.recipe.criterion.name: p.then for p in planned}
     assert "test.mlp" in then["softmax"] and then["adaptive"] == ("valid", "test"), "nothing to calibrate"
+
+
+def test_a_cell_takes_no_run_with_other_settings() -> None:
+    """A run with another way to draw D', another dropout or part of the text is not the paper's, whatever its alpha."""
+    cell = {"data": "ptb", "split": "valid", "criterion": "nce_r", "d": 650, "alpha": 10.0, "gamma": 0.1}
+    base = settle(CriterionSettings(name="nce_r"))
+    recipe = Recipe(data=Data(name="ptb"), model=Model(d=650), criterion=base)
+    others = [
+        replace(recipe, criterion=replace(base, subset="contexts" if base.subset == "windows" else "windows")),
+        replace(recipe, model=Model(d=650, dropout=0.3)),
+        replace(recipe, model=Model(d=650, squash=True)),
+        replace(recipe, training=Training(decay=2.0)),
+        replace(recipe, data=Data(name="ptb", max_words=1000)),
+    ]
+    numbers = {"mu_z": 0.0, "sigma_z": 0.1, "perplexity": 100.0, "u_perplexity": 100.0, "correlation": 0.0}
+    records = []
+    for one in [recipe, *others]:
+        line = signature(one, "valid")
+        measured = Measurement(line, words=10, seconds=1, seed=1, **numbers)
+        records.append(Record(line, measured, parse_signature(line)))
+    assert [r.run for r in find(cell, records)] == [signature(recipe, "valid")]

@@ -18,6 +18,11 @@ from selfnorm.files import read_json, read_text, write_json
 from selfnorm.recipe import Recipe
 
 COMPLETION = "Sentence completion"  # the kind_of_result of a completion's JSON
+OTHERS = {
+    "data": ("min_count",),
+    "model": ("dropout", "init", "tied"),
+    "training": ("batch", "steps", "learning_rate", "decay", "decay_after", "clip"),
+}
 TIMES = "times"  # the step that times scoring, and the kind_of_result of its JSON
 
 
@@ -98,7 +103,21 @@ def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:
     }
     if d.max_words:
         parts["max_words"] = d.max_words
+    if others := _others(recipe):
+        parts["others"] = ",".join(others)
     return "|".join(f"{key}:{value}" for key, value in parts.items())
+
+
+def _others(recipe: Recipe) -> list[str]:
+    """Settings that change the numbers, have no place of their own in a signature, and are not the defaults."""
+    plain = Recipe()
+    pairs = [(getattr(recipe, section), getattr(plain, section), OTHERS[section]) for section in OTHERS]
+    return [
+        f"{n}={getattr(mine, n)}"
+        for mine, default, names in pairs
+        for n in names
+        if getattr(mine, n) != getattr(default, n)
+    ]
 
 
 def parse_signature(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfnorm.names import label
+from selfnorm.names import NAMES, label
 from selfnorm.report.collect import Record
 
 EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
@@ -126,14 +126,23 @@ def _paper_table(table: dict[str, Any], records: Sequence[Record]) -> Table:
 
 
 def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
-    """The records of a cell (one per seed): same data, split, criterion, d, alpha and calibration, full training."""
+    """The records of a cell (one per seed): the paper's settings throughout, full training."""
+    name = cell["criterion"]
     wanted = {
-        "data": cell["data"], "split": cell["split"], "criterion": cell["criterion"], "d": str(cell["d"]),
+        "data": cell["data"], "split": cell["split"], "criterion": name, "d": str(cell["d"]),
         "alpha": f"{cell.get('alpha', 0):g}", "calibration": cell.get("calibration", "none"), "k": "100", "epochs": "20",
     }  # fmt: skip
     if cell.get("gamma"):
         wanted["gamma"] = f"{cell['gamma']:g}"
-    return [r for r in records if all(r.parts.get(k) == v for k, v in wanted.items()) and "max_words" not in r.parts]
+    squash = "yes" if cell.get("squash") else "no"
+    usual = {"subset": NAMES[name].subset, "noise": "unigram", "shared": "window", "encoder": "lstm2", "squash": squash}
+    return [
+        r
+        for r in records
+        if all(r.parts.get(k) == v for k, v in wanted.items())
+        and all(r.parts.get(k, v) == v for k, v in usual.items())  # signatures of older versions lack some
+        and not {"max_words", "others"} & set(r.parts)
+    ]
 
 
 def compare(paper: float | None, ours: Sequence[Record], name: str) -> str:
