@@ -80,6 +80,12 @@ WRONG = [
     ("rescore {tmp} {tmp} --test {tmp}", "--test goes with --tune"),
     ("rescore {tmp} {tmp} --ngram-weight 7", "from 0 to 1"),
     ("complete {tmp} {tmp}/short.txt --to {tmp}/y.json", "give ANSWERS"),
+    ("study run demo --jobs -1 --to {tmp}/s", "--jobs -1"),
+    ("study plan {tmp}/then.toml", "a list of steps was expected"),
+    ("study plan {tmp}/date.toml", "a number, a word, true or false"),
+    ("train --to {tmp}/x --set data.name=ptb --set data.file={tmp}/short.txt", "is a built-in one"),
+    ("train --to {tmp}/x --set criterion.power=-1000", "between -10 and 10"),
+    ("train --to {tmp}/x --set training.seed=99999999999999999999", "2^63"),
     ("bench steps --d 0", "--d 0: give at least 1"),
     ("bench scoring --rounds 0", "--rounds 0: give at least 1"),
     ("bench steps --criteria nc", 'Did you mean "nce"'),
@@ -97,6 +103,8 @@ def test_a_mistake_is_a_sentence_with_exit_code_2_and_nothing_written(
     write_text(tmp_path / "short.txt", lines=45)
     write_text(tmp_path / "good.txt", lines=300)
     (tmp_path / "grid.toml").write_text('[grid]\n"model.d" = [1]\n')
+    (tmp_path / "then.toml").write_text("then = 5\n")
+    (tmp_path / "date.toml").write_text('[[grid]]\n"model.d" = 2026-11-16\n')
     before = sorted(p.name for p in tmp_path.rglob("*"))
     assert main(line.format(tmp=tmp_path).split()) == 2
     said = capsys.readouterr().err

@@ -31,7 +31,7 @@ FLOORS = [
     {"model", "criteria"},
     {"train", "measure", "score"},
     {"calibrate", "theory", "runs", "tasks"},
-    {"opening", "bench", "export"},
+    {"opening", "bench", "export", "checkpoint"},
     {"completing", "familiar", "drive"},
     {"experiment"},
     {"study", "report"},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from selfnorm.experiment import run
+from selfnorm.report.collect import collect
 from selfnorm.report.page import write_report
 
 from .conftest import tiny, write_text
@@ -41,6 +43,21 @@ def test_run_times_stand_beside_the_papers(tmp_path: Path) -> None:
     assert paper[-3:] == ["9.0", "8.0", "1.12"] and "not run" in missing[3]
     assert ours[0] == "tiny" and float(ours[-1]) > 0
     assert ours[2] == f"{timed['words']:,}"
+
+
+def test_runs_of_one_name_in_two_places_stay_apart(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "tiny.txt")
+    for place, epochs in (("a", 1), ("b", 2)):
+        recipe = tiny(file)
+        run(
+            replace(recipe, training=replace(recipe.training, epochs=epochs)),
+            tmp_path / "runs" / place / "c$d_{$",
+            ["valid"],
+        )
+    found = collect(tmp_path / "runs")
+    assert {name: len(lines) for name, lines in found.histories.items()} == {"a/c$d_{$": 1, "b/c$d_{$": 2}
+    assert {r.run for r in found.records} == set(found.histories)
+    write_report(tmp_path / "runs", tmp_path / "r.html")  # a dollar in a name is no formula
 
 
 def test_two_models_of_one_text_are_compared_word_by_word(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.experiment import calibrate_run, run
 from selfnorm.familiar import Model, State
+from selfnorm.names import pins
 from selfnorm.opening import open_scorer, open_with_text
+from selfnorm.recipe import CriterionSettings
 from selfnorm.score import Scorer
 from selfnorm.tasks.trie import score_together
 
@@ -91,6 +93,13 @@ def test_a_model_that_cannot_self_normalize_is_refused_until_calibrated(folder: 
     assert isinstance(open_scorer(folder / "softmax"), Scorer)
     with pytest.raises(UserError, match="--with shift"):
         open_scorer(folder / "andreas")
+
+
+def test_a_softmax_by_another_name_is_refused_too() -> None:
+    assert pins(CriterionSettings(name="devlin")) == "yes"
+    for name in ("devlin", "z_loss", "variance"):
+        assert pins(CriterionSettings(name=name, alpha=0.0)) == "no"
+    assert pins(CriterionSettings(name="nce_r", alpha=0.0)) == "yes"  # its fit pins log Z
 
 
 def test_the_kenlm_face_adds_up_as_kenlm_does(folder: Path) -> None:

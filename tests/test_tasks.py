@@ -148,6 +148,9 @@ def test_rescoring_tunes_for_bleu_and_for_error_rate_and_reports_both_ways(
         assert main(f"rescore {trained} {path} --tune {tmp_path}/refs --metric {metric} --json".split()) == 0
         found = json.loads(capsys.readouterr().out)
         assert better(found[metric], found[f"{metric}_without_lm"]) and set(found["picked"]) == {"u1", "u2", "u3"}
+        (tmp_path / "few").write_text("u1 the cat saw a dog\n")
+        assert main(f"rescore {trained} {path} --tune {tmp_path}/few --metric {metric}".split()) == 2
+        assert "no reference for list" in capsys.readouterr().err
     assert (
         main(f"rescore {trained} {path} --tune {tmp_path}/refs --test {path} --references {tmp_path}/refs".split()) == 0
     )

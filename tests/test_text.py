@@ -177,3 +177,18 @@ def test_encoding_is_quick() -> None:
     start = time.perf_counter()
     encode({"train": lambda: iter([line] * 10_000)}, 1)
     assert 500_000 / (time.perf_counter() - start) > 220_000
+
+
+def test_a_folder_of_novels_is_known_by_what_is_in_it(tmp_path: Path) -> None:
+    from selfnorm.text import mscc
+
+    folder = tmp_path / "Holmes_Training_Data"
+    folder.mkdir()
+    (folder / "A.TXT").write_text("one")
+    stamps = [mscc.source(tmp_path)[1]]
+    (folder / "A.TXT").write_text("two")
+    stamps.append(mscc.source(tmp_path)[1])
+    (folder / "b.txt").write_text("three")
+    stamps.append(mscc.source(tmp_path)[1])
+    (folder / "notes.md").write_text("not a novel")
+    assert len(set(stamps)) == 3 and mscc.source(tmp_path)[1] == stamps[-1]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from selfnorm import checkpoint, drive, experiment
+from selfnorm.batches import Windows
 from selfnorm.criteria import MENU
 from selfnorm.errors import Diverged, UserError
-from selfnorm.experiment import run
-from selfnorm.recipe import write_recipe
-from selfnorm.results import read_measurement
-from selfnorm.runs import load_model, open_run
+from selfnorm.experiment import calibrate_run, measure_split, run
+from selfnorm.model import LanguageModel
+from selfnorm.recipe import Recipe, write_recipe
+from selfnorm.results import Measurement, read_measurement
+from selfnorm.runs import fresh_model, load_model, open_run
+from selfnorm.text import open_corpus
+from selfnorm.train import Place, train
 
 from .conftest import tiny
 
@@ -187,3 +193,97 @@ def test_damaged_run_folders_are_named(text_file: Path, tmp_path: Path) -> None:
     (made.folder / "vocab.txt").write_text((made.folder / "vocab.txt").read_text().replace("dog\t", "cat\t"))
     with pytest.raises(UserError, match="each word once"):
         open_scorer(made.folder)
+
+
+def test_a_finished_run_without_its_checkpoint_is_left_as_it_is(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    made = run(recipe, tmp_path / "run", ["valid", "valid.shift"])
+    (made.folder / "checkpoint.safetensors").unlink()
+    before = {path.name: path.read_bytes() for path in made.folder.glob("*.safetensors")}
+    run(recipe, made.folder, ["valid", "valid.shift", "test"])
+    assert before.items() <= {path.name: path.read_bytes() for path in made.folder.glob("*.safetensors")}.items()
+    assert (made.folder / "test.json").exists()
+    with pytest.raises(UserError, match="2 of 4 epochs but has no checkpoint"):
+        run(replace(recipe, training=replace(recipe.training, epochs=4)), made.folder)
+
+
+def test_a_run_is_not_made_shorter_than_it_is(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    run(recipe, tmp_path / "run")
+    with pytest.raises(UserError, match="trained for 2 epochs"):
+        run(replace(recipe, training=replace(recipe.training, epochs=1)), tmp_path / "run")
+
+
+def stopped(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch, windows: int) -> None:
+    """Train until so many windows are done, with a checkpoint after each, then stop as Ctrl-C would."""
+
+    def short(*given: object) -> Iterator[Place]:
+        for count, place in enumerate(train(*given), start=1):
+            yield place
+            if count == windows:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(drive, "train", short)
+    eager = replace(recipe, training=replace(recipe.training, checkpoint_minutes=1e-9))
+    with pytest.raises(KeyboardInterrupt):
+        run(eager, folder)
+    monkeypatch.setattr(drive, "train", train)
+
+
+def test_numbers_of_an_unfinished_run_say_so(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = replace(tiny(text_file), training=replace(tiny(text_file).training, epochs=3))
+    made = run(tiny(text_file), tmp_path / "whole")
+    per_epoch = len(Windows(open_corpus(recipe.data)["train"], recipe.training.batch, recipe.training.steps))
+    stopped(recipe, tmp_path / "run", monkeypatch, per_epoch + 1)
+    opened = open_run(tmp_path / "run")
+    found = measure_split(opened, open_corpus(recipe.data), "valid")
+    assert "|epochs:1 of 3|" in found.signature
+    assert "|epochs:2|" in measure_split(made, open_corpus(recipe.data), "valid").signature
+
+
+def test_seconds_survive_a_stop(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = tiny(text_file)
+    stopped(recipe, tmp_path / "run", monkeypatch, 3)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    before = checkpoint.load_checkpoint(open_run(tmp_path / "run"), load_fresh(tmp_path / "run"), torch.Generator())
+    assert path.exists() and before.seconds > 0 and not before.history
+    run(recipe, tmp_path / "run")
+    first = json.loads((tmp_path / "run" / "history.jsonl").read_text().splitlines()[0])
+    assert first["seconds"] > round(before.seconds, 2)
+
+
+def load_fresh(folder: Path) -> LanguageModel:
+    opened = open_run(folder)
+    return fresh_model(opened.recipe, len(opened.vocab))
+
+
+def test_what_was_found_about_replaced_weights_is_not_kept(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(tiny(text_file), tmp_path / "run", [])
+    corpus, best = open_corpus(made.recipe.data), made.folder / "best.safetensors"
+    measured = experiment.measure
+
+    def meanwhile(*given: object, **named: object) -> Measurement:
+        found = measured(*given, **named)
+        best.write_bytes(best.read_bytes())  # what a training does when it has found better weights
+        return found
+
+    monkeypatch.setattr(experiment, "measure", meanwhile)
+    with pytest.raises(UserError, match="replaced"):
+        measure_split(made, corpus, "valid")
+    assert not (made.folder / "valid.json").exists()
+
+
+def test_calibrating_again_forgets_what_the_old_one_gave(text_file: Path, tmp_path: Path) -> None:
+    made = run(tiny(text_file), tmp_path / "run", ["valid.shift", "valid.affine"])
+    calibrate_run(made, open_corpus(made.recipe.data), "shift")
+    assert not (made.folder / "valid.shift.json").exists() and (made.folder / "valid.affine.json").exists()
+
+
+def test_a_text_may_move_between_two_calls(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    run(recipe, tmp_path / "run")
+    moved = replace(recipe, data=replace(recipe.data, folder=str(tmp_path)))
+    run(replace(moved, training=replace(moved.training, epochs=3)), tmp_path / "run")
+    assert open_run(tmp_path / "run").recipe.data.folder == str(tmp_path)

@@ -11,7 +11,7 @@ from selfnorm.names import label
 from selfnorm.opening import open_scorer
 from selfnorm.recipe import Data
 from selfnorm.results import COMPLETION, command_line, machine, read_history, signature, today
-from selfnorm.runs import Run
+from selfnorm.runs import Run, trained_epochs
 from selfnorm.tasks.completion import Answered, Question, answer, answer_with_ngram, read_questions, summary, versus
 from selfnorm.tasks.ngram import Ngram
 from selfnorm.terminal import progress
@@ -58,7 +58,7 @@ def result(run: Run, asked: list[Question], found: Answered, kind: str, ngram: P
         numbers["ngram"] = _beside(run, asked, found, ngram)
         row["n-gram"] = f"{numbers['ngram']['accuracy']:.2f}"
     about = {
-        "signature": signature(run.recipe, "questions", kind),
+        "signature": signature(run.recipe, "questions", kind, trained_epochs(run.folder)),
         "words_read": words,
         "command": command_line(),
         "date": today(),

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from selfnorm.batches import Windows
+from selfnorm.checkpoint import load_checkpoint, save_checkpoint, write_history
 from selfnorm.criteria import Criterion
 from selfnorm.errors import Diverged
 from selfnorm.measure import validate
 from selfnorm.memory import peak_megabytes
 from selfnorm.model import LanguageModel
-from selfnorm.runs import Run, forget_measured, fresh_model, load_checkpoint, save_checkpoint, save_weights
+from selfnorm.runs import Run, forget_measured, fresh_model, save_weights
 from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus
 from selfnorm.train import Place, learning_rate, train
@@ -28,42 +29,45 @@ class Driver:
         self.criterion, self.windows = criterion, windows
         self.rng = torch.Generator().manual_seed(self.training.seed)
         self.model: LanguageModel = fresh_model(made.recipe, len(corpus.vocab), self.rng)
-        self.place, self.history = load_checkpoint(made, self.model, self.rng)
-        self.seconds = float(self.history[-1]["seconds"]) if self.history else 0.0
+        self.at = load_checkpoint(made, self.model, self.rng)
 
     def drive(self) -> None:
-        steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.place)
-        per_window, done = (
-            self.training.batch * self.training.steps,
-            (self.place.epoch - 1) * len(self.windows) + self.place.window,
-        )
-        left = self.training.epochs * len(self.windows) - done
+        per_window, left = self.training.batch * self.training.steps, self._windows_left()
         if left <= 0:
-            if not self.run.file("model.safetensors").exists():  # stopped right before it was written
-                save_weights(self.run.file("model.safetensors"), self._usable())
+            self._finish_writing()
             return
-        started = saved = validated = time.monotonic()
+        steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.at.place)
+        lap = saved = validated = time.monotonic()
         with progress(f"train {self.run.folder.name}", left * per_window) as advance:
             for place in steps:
                 advance(per_window)
                 now = time.monotonic()
-                if place.window == len(self.windows):
-                    self._end_epoch(place, self.seconds + now - started)
-                    saved = validated = time.monotonic()
-                elif self.training.validate_minutes and now - validated > 60 * self.training.validate_minutes:
-                    self._keep_best(self._line(place, self.seconds + now - started))
-                    save_checkpoint(self.run, self.model, place, self.rng, self.history)
+                self.at.seconds, lap = self.at.seconds + now - lap, now
+                whole = place.window == len(self.windows)
+                if whole or _minutes_passed(now - validated, self.training.validate_minutes):
+                    self._keep_best(self._line(place))
+                    save_checkpoint(self.run, self.model, self.rng, self.at)
                     saved = validated = time.monotonic()
                 elif now - saved > 60 * self.training.checkpoint_minutes:
-                    save_checkpoint(self.run, self.model, place, self.rng, self.history)
+                    save_checkpoint(self.run, self.model, self.rng, self.at)
                     saved = time.monotonic()
         save_weights(self.run.file("model.safetensors"), self._usable())
+
+    def _windows_left(self) -> int:
+        done = (self.at.place.epoch - 1) * len(self.windows) + self.at.place.window
+        return self.training.epochs * len(self.windows) - done
+
+    def _finish_writing(self) -> None:
+        """All is trained; a process that was killed may not have written the last files."""
+        if not self.run.file("model.safetensors").exists():
+            save_weights(self.run.file("model.safetensors"), self._usable())
+        write_history(self.run, self.at.history)
 
     def _usable(self) -> LanguageModel:
         """The model whose m estimates log p, as everything after training expects it."""
         return self.model.with_output(self.criterion.recover(self.model.output))
 
-    def _line(self, place: Place, seconds: float) -> dict[str, Any]:
+    def _line(self, place: Place) -> dict[str, Any]:
         numbers = validate(self._usable(), self.corpus["valid"])
         if not math.isfinite(numbers["perplexity"]):
             raise Diverged(
@@ -76,21 +80,21 @@ class Driver:
             "fit": place.fit / place.words,
             "penalty": place.penalty / place.words,
             **numbers,
-            "seconds": round(seconds, 2),
+            "seconds": round(self.at.seconds, 2),
             "megabytes": round(peak_megabytes()),
         }
 
     def _keep_best(self, line: dict[str, Any]) -> None:
-        best = min((old["perplexity"] for old in self.history), default=float("inf"))
+        best = min((old["perplexity"] for old in self.at.history), default=float("inf"))
         if line["perplexity"] < best or not self.run.file("best.safetensors").exists():
             forget_measured(self.run)
             save_weights(self.run.file("best.safetensors"), self._usable())
-        self.history.append(line)
+        self.at.history.append(line)
         say(
             f"{self.run.folder.name}: epoch {line['epoch']:g}  valid perplexity {line['perplexity']:.2f}  "
             f"mu_z {line['mu_z']:+.3f}  sigma_z {line['sigma_z']:.3f}  ({line['seconds']:.0f} s)"
         )
 
-    def _end_epoch(self, place: Place, seconds: float) -> None:
-        self._keep_best(self._line(place, seconds))
-        save_checkpoint(self.run, self.model, place, self.rng, self.history)
+
+def _minutes_passed(seconds: float, minutes: float) -> bool:
+    return minutes > 0 and seconds > 60 * minutes

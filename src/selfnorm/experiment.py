@@ -31,7 +31,10 @@ from selfnorm.runs import (
     has_calibration,
     load_model,
     locked,
+    refuse_replaced,
     save_calibration,
+    stamp,
+    trained_epochs,
 )
 from selfnorm.terminal import progress
 from selfnorm.text import Corpus, open_corpus
@@ -93,7 +96,7 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
     if lookup(made.recipe.criterion.name).pins == "normalized":
         raise UserError(f"{made.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")
     budget, start = budget or Budget(), time.monotonic()
-    model = load_model(made, calibration="none")
+    model, weights = load_model(made, calibration="none"), stamp(made)
     train_ids, valid, rng = (
         corpus["train"],
         corpus["valid"],
@@ -114,6 +117,7 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
     seconds, before = time.monotonic() - start, validate(model, valid)
     after = validate(_with(model, normalizer), valid)
     found = facts(before, after, seconds, None if kind == "shift" else replace(budget, contexts=count))
+    refuse_replaced(made, weights)
     save_calibration(made, kind, normalizer, found)
     return found
 
@@ -135,10 +139,11 @@ def time_run(made: Run, corpus: Corpus) -> dict[str, Any]:
 def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:
     """Measure the run's best model on a split and store the numbers in its folder."""
     kind = made.calibration if calibration is None else calibration
-    model = load_model(made, calibration=kind)
-    ids, line = corpus[split], signature(made.recipe, split, kind)
+    model, weights = load_model(made, calibration=kind), stamp(made)
+    ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder))
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)
+    refuse_replaced(made, weights)
     measured.write(made.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json"))
     return measured

@@ -24,6 +24,7 @@ class Name:
     gamma: float = 1.0
     penalty: str = "exact"
     subset: str = "contexts"
+    draws: bool = False  # noise words, k of them
     normalizes: float = 0.0  # the share of contexts whose log Z a training step computes, for time estimates
 
 
@@ -31,21 +32,21 @@ NAMES: dict[str, Name] = {
     "softmax": Name("SM-LM", "no", normalizes=1.0),
     "devlin": Name("DEV-LM", "yes", alpha=1.0, normalizes=1.0),
     "andreas": Name("AND-LM", "constant", alpha=1.0, gamma=0.1, normalizes=0.1),
-    "nce": Name("NCE-LM", "yes"),
-    "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, subset="windows", normalizes=0.1),
-    "nce_s": Name("NCE, sampled penalty", "yes", alpha=0.1, penalty="sampled"),
+    "nce": Name("NCE-LM", "yes", draws=True),
+    "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, subset="windows", normalizes=0.1, draws=True),
+    "nce_s": Name("NCE, sampled penalty", "yes", alpha=0.1, penalty="sampled", draws=True),
     "nce_batch": Name("batch NCE", "yes"),
-    "nce_learned": Name("NCE, learned normalizer", "yes"),
-    "negative": Name("PMI-LM", "yes"),
-    "linear_bound": Name("linear bound", "yes"),
-    "snis": Name("self-normalized importance sampling", "yes"),
+    "nce_learned": Name("NCE, learned normalizer", "yes", draws=True),
+    "negative": Name("PMI-LM", "yes", draws=True),
+    "linear_bound": Name("linear bound", "yes", draws=True),
+    "snis": Name("self-normalized importance sampling", "yes", draws=True),
     "infrequent": Name("infrequent normalization", "yes", alpha=1.0, gamma=0.1, penalty="none", normalizes=0.1),
     "z_loss": Name("z-loss", "yes", alpha=1e-4, normalizes=1.0),
     "variance": Name("variance regularization", "constant", alpha=0.1, penalty="variance", normalizes=1.0),
-    "importance": Name("importance sampling", "no"),
-    "sampled_softmax": Name("sampled softmax", "no"),
-    "ranking": Name("ranking NCE", "no"),
-    "blackout": Name("BlackOut", "no"),
+    "importance": Name("importance sampling", "no", draws=True),
+    "sampled_softmax": Name("sampled softmax", "no", draws=True),
+    "ranking": Name("ranking NCE", "no", draws=True),
+    "blackout": Name("BlackOut", "no", draws=True),
     "adaptive": Name("adaptive softmax", "normalized", normalizes=0.2),
     "classes": Name("class softmax", "normalized", normalizes=0.02),
 }
@@ -69,6 +70,14 @@ def settle(settings: CriterionSettings) -> CriterionSettings:
         penalty=settings.penalty or own.penalty,
         subset=settings.subset or own.subset,
     )
+
+
+def pins(settings: CriterionSettings) -> str:
+    """What these settings do to log Z: a softmax whose penalty has no weight is a softmax, whatever its name."""
+    chosen = settle(settings)
+    if chosen.name in ("devlin", "z_loss", "variance") and (chosen.alpha <= 0 or chosen.penalty == "none"):
+        return NAMES["softmax"].pins
+    return NAMES[chosen.name].pins
 
 
 def label(criterion: str) -> str:

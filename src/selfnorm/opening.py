@@ -7,7 +7,7 @@ from pathlib import Path
 
 from selfnorm.errors import UserError
 from selfnorm.files import read_json
-from selfnorm.names import lookup
+from selfnorm.names import pins
 from selfnorm.runs import Run, load_model, open_run
 from selfnorm.score import Scorer
 from selfnorm.text import Corpus, open_corpus
@@ -40,14 +40,14 @@ def open_scorer(
 def refuse_unsafe(run: Run, kind: str) -> None:
     """Scoring without log Z needs a criterion that pins Z, or a calibration that makes up for it."""
     name = run.recipe.criterion.name
-    pins = lookup(name).pins
-    if pins == "no" and kind not in ("affine", "mlp"):
+    pinned = pins(run.recipe.criterion)
+    if pinned == "no" and kind not in ("affine", "mlp"):
         raise UserError(
             f"{run.folder} was trained with {name}, which does not pin log Z: its scores without log Z are off by an arbitrary "
             f"amount per context. Calibrate it first (selfnorm calibrate {run.folder} --with mlp), score with --normalized, "
             "or train with a criterion that self-normalizes, such as nce."
         )
-    if pins == "constant" and kind == "none":
+    if pinned == "constant" and kind == "none":
         raise UserError(
             f"{run.folder} was trained with {name}, whose log Z settles at an unknown constant. Take it out first with: "
             f"selfnorm calibrate {run.folder} --with shift; or score with --normalized."

@@ -86,6 +86,7 @@ SECTIONS: dict[str, type[Any]] = {
     "criterion": CriterionSettings,
     "training": Training,
 }
+BUILT_IN = ("sotu", "ptb", "wikitext-2", "mscc", "synthetic")
 DENSIFIES = {"momentum", "weight_decay", "nesterov", "adam"}
 
 
@@ -114,7 +115,8 @@ def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()
         section, key, value = _split(change)
         merged[section][key] = value
     if merged["data"].get("file") and "name" not in merged["data"]:
-        merged["data"]["name"] = Path(str(merged["data"]["file"])).stem
+        stem = Path(str(merged["data"]["file"])).stem
+        merged["data"]["name"] = f"my-{stem}" if stem in BUILT_IN else stem
     parts = {name: _section(kind, merged[name], f"{where}: [{name}]") for name, kind in SECTIONS.items()}
     recipe = Recipe(**parts)
     check(recipe)
@@ -187,7 +189,14 @@ def check(recipe: Recipe) -> None:
     _require(m.layers >= 1, f"model.layers = {m.layers}: at least 1 layer is needed")
     _require(0 <= m.dropout < 1, f"model.dropout = {m.dropout}: a share of units, at least 0 and below 1")
     _require(m.init > 0, f"model.init = {m.init}: weights start uniform in [-init, init], so it must be above 0")
-    _require(c.k >= 1, f"criterion.k = {c.k}: at least 1 noise word is needed")
+    _require(
+        not d.file or d.name not in BUILT_IN,
+        f"data.file = {d.file} is a text of your own, but data.name = {d.name} is a built-in one. Leave data.name out, or give another",
+    )
+    _require(1 <= c.k <= 10**7, f"criterion.k = {c.k}: at least 1 noise word is needed, and at most ten million")
+    _require(
+        abs(c.power) <= 10, f"criterion.power = {c.power}: noise is unigram^power; between -10 and 10 was expected"
+    )
     _require(
         c.gamma <= 1 and c.gamma != 0,
         f"criterion.gamma = {c.gamma}: it is the share of contexts whose log Z is penalized, above 0 and at most 1. "
@@ -208,6 +217,7 @@ def check(recipe: Recipe) -> None:
     )
     _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
     _require(t.decay >= 1, f"training.decay = {t.decay}: the rate is divided by it, so it must be at least 1")
+    _require(0 <= t.seed < 2**63, f"training.seed = {t.seed}: a number from 0 to 2^63 - 1 was expected")
     _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
 
 

@@ -76,8 +76,11 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         ) from None
 
 
-def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:
-    """data:ptb|split:test|criterion:nce_r|…: every choice a number depends on, in one line."""
+def signature(recipe: Recipe, split: str, calibration: str = "none", trained: float | None = None) -> str:
+    """data:ptb|split:test|criterion:nce_r|…: every choice a number depends on, in one line.
+
+    A run whose training has not come to its end says how far it is: epochs:2 of 20.
+    """
     d, m, c, t = recipe.data, recipe.model, recipe.criterion, recipe.training
     parts = {
         "data": d.name,
@@ -93,7 +96,7 @@ def signature(recipe: Recipe, split: str, calibration: str = "none") -> str:
         "d": m.d,
         "encoder": f"{m.encoder}{m.layers}",
         "squash": "yes" if m.squash else "no",
-        "epochs": t.epochs,
+        "epochs": t.epochs if trained is None or trained >= t.epochs else f"{trained:g} of {t.epochs}",
         "calibration": calibration,
         "oov": "unk",
         "eos": "yes",

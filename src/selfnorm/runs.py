@@ -11,7 +11,6 @@ complete.json  complete.mlp.json …                   sentence completion, one 
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,15 +23,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from selfnorm.criteria import entry
-from selfnorm.encoders import State
 from selfnorm.errors import UserError
-from selfnorm.files import atomic, read_json, write_json, write_text
+from selfnorm.files import atomic, read_json, write_json
 from selfnorm.model import LanguageModel, build
 from selfnorm.normalizers import Mlp
 from selfnorm.recipe import Recipe, read_recipe, write_recipe
-from selfnorm.results import environment
+from selfnorm.results import environment, read_history
 from selfnorm.text import Vocab, read_vocab
-from selfnorm.train import Place
 
 CALIBRATIONS = ("none", "shift", "affine", "mlp")
 
@@ -95,11 +92,40 @@ def open_run(folder: Path) -> Run:
 
 
 def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
-    """A run may be made longer, or saved at other times; anything else would mix two runs."""
-    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
-    if replace(old, training=replace(old.training, **free)) != replace(new, training=replace(new.training, **free)):
+    """A run may be made longer, be saved at other times, or find its text elsewhere; anything else would mix two runs."""
+    if _fixed(old) != _fixed(new):
         raise UserError(
             f"{folder} already holds a run with another recipe. Choose another folder, or remove this one to start over."
+        )
+    trained = trained_epochs(folder)
+    if new.training.epochs < trained:
+        raise UserError(
+            f"{folder} has been trained for {trained:g} epochs; training.epochs = {new.training.epochs} is fewer. Choose another folder."
+        )
+
+
+def _fixed(recipe: Recipe) -> Recipe:
+    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    return replace(recipe, data=replace(recipe.data, folder=""), training=replace(recipe.training, **free))
+
+
+def trained_epochs(folder: Path) -> float:
+    """How many epochs the run's history has; a part of one counts as a part."""
+    history = read_history(folder / "history.jsonl")
+    return float(history[-1]["epoch"]) if history else 0.0
+
+
+def stamp(run: Run) -> tuple[int, int]:
+    """Changes whenever the best weights are replaced."""
+    found = run.file("best.safetensors").stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def refuse_replaced(run: Run, before: tuple[int, int]) -> None:
+    """What was found out about weights that a training has replaced meanwhile must not be kept."""
+    if stamp(run) != before:
+        raise UserError(
+            f"The weights of {run.folder} were replaced by its training meanwhile; nothing was kept. Do it again."
         )
 
 
@@ -108,10 +134,10 @@ def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
 
 def save_weights(path: Path, model: LanguageModel) -> None:
     with atomic(path) as temporary:
-        save_file(_tensors(model), temporary, metadata={"link": model.output.link})
+        save_file(tensors_of(model), temporary, metadata={"link": model.output.link})
 
 
-def _tensors(model: LanguageModel) -> dict[str, Tensor]:
+def tensors_of(model: LanguageModel) -> dict[str, Tensor]:
     """The state by name; a tied table is stored once."""
     tied = getattr(model.output, "weight", None) is model.encoder.table
     return {name: t.contiguous() for name, t in model.state_dict().items() if not (tied and name == "output.weight")}
@@ -122,13 +148,13 @@ def load_model(run: Run, which: str = "best", calibration: str | None = None) ->
     path = run.file("best.safetensors" if which == "best" else "model.safetensors")
     if not path.exists():
         raise UserError(f"{run.folder} has no {path.name} yet. Finish at least one epoch with: selfnorm train")
-    tensors, metadata = _read_tensors(path)
+    tensors, metadata = read_tensors(path)
     model = fresh_model(run.recipe, len(run.vocab))
     if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
         raise UserError(
             f"{path} holds weights that are not finite numbers: the file is damaged. Train or copy it again."
         )
-    _fill(model, tensors)
+    fill(model, tensors)
     if "link" in metadata:
         model.output.link = metadata["link"]  # a criterion may have added one
     model.requires_grad_(False)
@@ -142,7 +168,7 @@ def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> L
     return build(recipe.model, V, rng or torch.Generator().manual_seed(0), line.output, line.normalizer)
 
 
-def _fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
+def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
     own = model.state_dict()
     tied = getattr(model.output, "weight", None) is model.encoder.table
     for name, tensor in own.items():
@@ -156,7 +182,7 @@ def _fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
             tensor.copy_(tensors[name])
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as handle:
             return {name: handle.get_tensor(name) for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
@@ -175,7 +201,9 @@ def forget_measured(run: Run) -> None:
 
 
 def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str, Any]) -> None:
-    """Store a calibration and make it the one in use; others stay beside it."""
+    """Store a calibration and make it the one in use; others stay beside it, measurements of the one it replaces go."""
+    for what in ("valid", "test", "train", "complete"):
+        run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
     with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
         save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary)
     path = run.file("calibration.json")
@@ -199,7 +227,7 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
         raise UserError(
             f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
         )
-    tensors, _ = _read_tensors(run.file(f"calibration.{kind}.safetensors"))
+    tensors, _ = read_tensors(run.file(f"calibration.{kind}.safetensors"))
     try:
         if kind in ("shift", "affine"):
             return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
@@ -213,41 +241,3 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
         raise UserError(
             f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."
         ) from None
-
-
-# Checkpoints
-
-
-def save_checkpoint(
-    run: Run, model: LanguageModel, place: Place, rng: torch.Generator, history: list[dict[str, Any]]
-) -> None:
-    """Everything the next step depends on, in one file, so that it is whole or old."""
-    tensors = {f"model.{name}": t for name, t in _tensors(model).items()}
-    tensors["rng"] = rng.get_state()
-    for i, layer in enumerate(place.state or []):
-        tensors |= {f"state.{i}.{j}": part.contiguous() for j, part in enumerate(layer)}
-    numbers = {
-        "epoch": place.epoch,
-        "window": place.window,
-        "fit": place.fit,
-        "penalty": place.penalty,
-        "words": place.words,
-    }
-    with atomic(run.file("checkpoint.safetensors")) as temporary:
-        save_file(tensors, temporary, metadata={"place": json.dumps(numbers), "history": json.dumps(history)})
-    write_text(run.file("history.jsonl"), "".join(json.dumps(line) + "\n" for line in history))
-
-
-def load_checkpoint(run: Run, model: LanguageModel, rng: torch.Generator) -> tuple[Place, list[dict[str, Any]]]:
-    """Put weights and chance back and say where training was; a fresh place if there is no checkpoint."""
-    path = run.file("checkpoint.safetensors")
-    if not path.exists():
-        return Place(), []
-    tensors, metadata = _read_tensors(path)
-    _fill(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
-    rng.set_state(tensors["rng"])
-    state: State = []
-    while f"state.{len(state)}.0" in tensors:
-        i = len(state)
-        state.append(tuple(tensors[f"state.{i}.{j}"] for j in range(2) if f"state.{i}.{j}" in tensors))
-    return Place(**json.loads(metadata["place"]), state=state or None), json.loads(metadata["history"])

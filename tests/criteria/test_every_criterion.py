@@ -197,6 +197,10 @@ def test_backward_half_by_half_is_backward_of_the_sum(name: str, subset: str) ->
         torch.testing.assert_close(one, other)
 
 
+def test_the_menu_and_the_names_agree_on_who_draws_noise_words() -> None:
+    assert {n for n in NAMES if NAMES[n].draws} == set(SAMPLED) - {"nce_batch"}  # whose noise is the batch
+
+
 @pytest.mark.parametrize("name", MENU)
 def test_fresh_weights_come_from_the_seed_alone(name: str) -> None:
     line, states = MENU[name], []

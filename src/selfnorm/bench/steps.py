@@ -117,7 +117,7 @@ def _free(name: str) -> bool:
 def _names(V: int, free: dict[str, bool]) -> list[str]:
     exact = V <= LARGEST
     mine = [name for name, is_free in free.items() if exact or is_free]
-    floors = ["lstm", "products"] if exact and not all(free.values()) else ["lstm"]
+    floors = ["lstm", "products"] if exact else ["lstm"]
     return [*floors, *mine, *([USUAL] if exact else [])]
 
 

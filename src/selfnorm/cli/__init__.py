@@ -48,6 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         errors.print("interrupted; what was saved stays, and the same command goes on from there", markup=False)
         return 130
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        errors.print(f"stopped: {_first_line(error)}. Choose a smaller model.d, criterion.k or batch.", markup=False)
+        return 1
     except BrokenPipeError:
         return 1
     except OSError as error:
@@ -58,3 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1 if error.errno == errno.ENOSPC else 2
     return 0
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].split("] . ")[-1]

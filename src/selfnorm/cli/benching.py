@@ -51,7 +51,7 @@ def steps(
     rounds
         Interleaved repetitions; the median is given.
     to
-        Also write the JSON and a plot into this folder, after each d and V.
+        Also write into this folder: the JSON after each d and V, a plot at the end.
     """
     from selfnorm.bench.steps import bench_steps, planned
     from selfnorm.names import NAMES

@@ -38,7 +38,7 @@ def demo(*, to: Path = Path("demo"), jobs: int = 0) -> None:
     """
     from selfnorm.demo import demo as work
 
-    page = work(to, jobs or os.cpu_count() or 1)
+    page = work(to, _jobs(jobs))
     say(f"report: {page}")
 
 
@@ -65,7 +65,7 @@ def plan(
 
     planned = list(read_study(name, _with_folder(set_, from_), seeds).planned)
     table(f"{name}: {len(planned)} runs", HEAD, status_rows(planned, to))
-    left = seconds_left(planned, to, jobs or os.cpu_count() or 1)
+    left = seconds_left(planned, to, _jobs(jobs))
     say("no run has been timed yet" if left is None else f"about {clock(left)} left")
 
 
@@ -102,7 +102,7 @@ def run(
         raise UserError(
             f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}"
         )
-    failed = (run_on_ray if on == "ray" else run_here)(planned, to, jobs or os.cpu_count() or 1)
+    failed = (run_on_ray if on == "ray" else run_here)(planned, to, _jobs(jobs))
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
     if failed:
         raise SystemExit(1)
@@ -128,6 +128,12 @@ def report(
 
     tables = write_report(folder, out, title)
     say(f"{len(tables)} tables: {out}")
+
+
+def _jobs(asked: int) -> int:
+    if asked < 0:
+        raise UserError(f"--jobs {asked}: give the number of trainings side by side, or 0 for one per core.")
+    return asked or os.cpu_count() or 1
 
 
 def _with_folder(changes: list[str] | None, folder: str) -> list[str]:

@@ -35,6 +35,7 @@ class Fitted:
     loss: Tensor
     log_z: Tensor | None = None
     drawn: Drawn | None = None
+    penalty: Tensor | None = None  # (B, T), where the fit has one of its own
 
 
 class Fit(Protocol):

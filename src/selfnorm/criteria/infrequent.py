@@ -34,4 +34,5 @@ class Infrequent:
             return Fitted(-m)
         log_z = output.log_z(flat[chosen])
         real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
-        return Fitted(spread(log_z + self.alpha * log_z**2, chosen, real, c.shape[:-1]) - m)
+        fit, penalty = (spread(part, chosen, real, c.shape[:-1]) for part in (log_z, self.alpha * log_z**2))
+        return Fitted(fit - m, penalty=penalty)

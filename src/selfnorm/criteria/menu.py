@@ -83,7 +83,7 @@ class Criterion:
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Loss:
         fitted = self.fit(output, c, window, rng)
-        penalty = None if self.penalty is None else self.penalty(output, c, window, fitted, rng)
+        penalty = fitted.penalty if self.penalty is None else self.penalty(output, c, window, fitted, rng)
         own = isinstance(self.penalty, Exact) and not self.penalty.shares(fitted)
         return Loss(fitted.loss, penalty, apart=own and penalty is not None and penalty.requires_grad)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
-from selfnorm.names import label
+from selfnorm.names import NAMES, label
 from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
 
 
@@ -25,6 +25,12 @@ class Record:
         """SM-LM, or DEV-LM α=0.1 where a penalty has a weight."""
         alpha = self.parts.get("alpha", "0")
         return label(self.parts["criterion"]) + (f" α={alpha}" if float(alpha) > 0 else "")
+
+    @property
+    def k(self) -> str:
+        """The number of noise words, where the criterion draws any."""
+        drawn = self.parts["criterion"] in NAMES and NAMES[self.parts["criterion"]].draws
+        return self.parts.get("k", "–") if drawn else "–"
 
     @property
     def calibration(self) -> str:
@@ -49,12 +55,18 @@ def collect(folder: Path) -> Collected:
             others.setdefault(str(table["kind_of_result"]), []).append(table)
         elif "signature" in table and "mu_z" in table:
             measured = read_measurement(path)
-            records.append(Record(path.parent.name, measured, parse_signature(measured.signature)))
+            records.append(Record(_run(path, folder), measured, parse_signature(measured.signature)))
     for path in sorted(folder.rglob("history.jsonl")):
-        histories[path.parent.name] = read_history(path)
+        histories[_run(path, folder)] = read_history(path)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others)
+
+
+def _run(path: Path, folder: Path) -> str:
+    """A run by its place below the folder: two runs of one name in two places are two runs."""
+    below = path.parent.relative_to(folder).as_posix()
+    return path.parent.name if below == "." else below
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from selfnorm.report.tables import EXPECTED, Table, beside
 from selfnorm.results import parse_signature
 
 NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
+SCHEDULE = "decay=2.0,decay_after=1"  # Table 6 halves the rate after every iteration; older signatures do not say
 TASK_HEAD = ["model", "paper trained on", "ours trained on", "calibration"]
 
 
@@ -43,7 +44,8 @@ def _same(cell: dict[str, Any], result: dict[str, Any]) -> bool:
     parts = parse_signature(result["signature"])
     wanted = {"criterion": cell["criterion"], "d": str(cell["d"]), "epochs": str(cell["epochs"]), "calibration": "none"}
     alike = all(parts.get(key) == value for key, value in wanted.items())
-    return alike and parts["alpha"] == f"{cell.get('alpha', 0):g}" and "max_words" not in parts
+    schedule = parts.get("others", SCHEDULE) == SCHEDULE
+    return alike and schedule and parts["alpha"] == f"{cell.get('alpha', 0):g}" and "max_words" not in parts
 
 
 def _nearest(cells: Sequence[dict[str, Any]], result: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from selfnorm.report.collect import Record
+from selfnorm.report.menu import SAME
 from selfnorm.report.tables import Table
 from selfnorm.statistics import differences
 
@@ -18,11 +19,11 @@ NOTES = [
 
 
 def difference_tables(records: Sequence[Record]) -> list[Table]:
-    """One table per text, split and d: every raw model against NCE-LM, or against the best where there is none."""
+    """One table per text, split, size, length and seed: every raw model against NCE-LM, or the best if there is none."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for r in records:
         if r.measured.blocks and r.calibration == "none":
-            key = (r.parts["data"], r.parts.get("max_words", ""), r.parts["split"], r.parts["d"], str(r.measured.words))
+            key = (*(r.parts.get(name, "") for name in SAME), str(r.measured.words))
             groups.setdefault(key, []).append(r)
     return [_table(group) for _, group in sorted(groups.items()) if len(group) > 1]
 
@@ -30,7 +31,9 @@ def difference_tables(records: Sequence[Record]) -> list[Table]:
 def _table(group: Sequence[Record]) -> Table:
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
     reference = next((r for r in ordered if r.parts["criterion"] == "nce"), ordered[0])
-    where = f"{reference.parts['data']}, {reference.parts['split']}, d = {reference.parts['d']}"
+    parts = reference.parts
+    named = [f"{key} {parts[key]}" for key in ("max_words", "others") if key in parts]
+    where = ", ".join([parts["data"], parts["split"], f"d = {parts['d']}", f"seed {parts['seed']}", *named])
     rows = [_row(r, reference) for r in ordered if r is not reference]
     return Table(f"Differences from {reference.name}: {where}", HEAD, rows, NOTES)
 
@@ -42,7 +45,7 @@ def _row(record: Record, reference: Record) -> list[str]:
     gap, low, high = found["sigma_z"]
     return [
         record.name,
-        record.parts["k"],
+        record.k,
         *perplexity,
         f"{gap:+.3f}",
         f"{low:+.3f} to {high:+.3f}",

@@ -10,7 +10,7 @@ from selfnorm.report.collect import Collected, Record
 from selfnorm.report.tables import Table
 
 FEWEST = 6  # criteria that make a menu
-SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed")
+SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
 
@@ -41,7 +41,7 @@ def _row(record: Record, collected: Collected) -> list[str]:
     after = [r for r in collected.records if (r.run, r.calibration) == (record.run, "mlp") and _test(r)]
     return [
         record.name,
-        record.parts["k"],
+        record.k,
         lookup(record.parts["criterion"]).pins,
         f"{m.perplexity:.1f}",
         f"{m.mu_z:+.3f}",

@@ -127,6 +127,7 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
 def figure_1(group: Sequence[Record]) -> list[Record]:
     """NCE-LM at three sizes, as the paper has it; while there is one size only, NCE-LM, SM-LM and DEV-LM of that size."""
     raw = [r for r in group if r.calibration == "none" and r.measured.entropy_histogram]
+    raw.sort(key=lambda r: -r.measured.perplexity)  # of several alike the best, which comes last, is shown
     sizes = {int(r.parts["d"]): r for r in raw if r.parts["criterion"] == "nce"}
     if len(sizes) > 1:
         ds = sorted(sizes)

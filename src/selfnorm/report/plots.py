@@ -156,7 +156,8 @@ def theorem(record: Record) -> str:
 def short(name: str) -> str:
     """A run's folder name without its hash."""
     head, _, tail = name.rpartition("-")
-    return head if len(tail) == 6 and head else name
+    shown = head if len(tail) == 6 and head else name
+    return shown.replace("$", r"\$")  # a dollar in a name is no formula
 
 
 def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:

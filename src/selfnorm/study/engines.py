@@ -27,8 +27,7 @@ from selfnorm.terminal import say
 def command(run: Planned, root: Path) -> list[str]:
     """The command that trains and measures one run; a user can type it too."""
     recipe = root / "recipes" / f"{run.name}.toml"
-    if not recipe.exists():
-        write_recipe(recipe, run.recipe)
+    write_recipe(recipe, run.recipe)  # anew: the text may have moved, or other threads be wanted
     then = [part for step in run.then for part in ("--then", step)]
     return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then]
 
@@ -84,7 +83,7 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
-    ray.init(num_cpus=jobs, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    _join(ray, jobs)
     train: Any = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
     tries = {run.name: 0 for run in planned if progress_of(run, root).state != "done"}
     by_name = {run.name: run for run in planned}
@@ -108,6 +107,15 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
             say(f"FAILED  {name} (exit {code}): {last}")
     ray.shutdown()
     return failed
+
+
+def _join(ray: Any, jobs: int) -> None:
+    """The cluster that is there (RAY_ADDRESS, or one started on this machine), else a Ray of our own with `jobs` CPUs."""
+    how = {"include_dashboard": False, "log_to_driver": False, "ignore_reinit_error": True}
+    try:
+        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False, ignore_reinit_error=True)
+    except ConnectionError:
+        ray.init(num_cpus=jobs, **how)
 
 
 def _on_worker(line: list[str]) -> tuple[int, str]:

@@ -56,12 +56,19 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
         except tomllib.TOMLDecodeError as error:
             raise UserError(f"{path} is not valid TOML: {error}.") from None
         titles.append(str(table.get("title", path.stem)))
-        then = tuple(table.get("then", ["valid"]))
+        then = _then(table, str(path))
         for recipe in _expand(table, str(path), changes, seeds):
             slug = run_name(recipe)
             before = planned[slug].then if slug in planned else ()
             planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *_possible(recipe, then)))))
     return Study(", ".join(titles), tuple(planned.values()))
+
+
+def _then(table: dict[str, Any], where: str) -> tuple[str, ...]:
+    steps = table.get("then", ["valid"])
+    if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
+        raise UserError(f'{where}: then = {steps!r}: a list of steps was expected, such as ["valid", "test.mlp"].')
+    return tuple(steps)
 
 
 def _possible(recipe: Recipe, then: Sequence[str]) -> list[str]:
@@ -89,10 +96,16 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
             for key, values in grid.items()
         ]
         for point in itertools.product(*axes):
-            settings = [f"{key}={json.dumps(value)}" for key, value in point]
+            settings = [f"{key}={_plain(value, key, where)}" for key, value in point]
             for seed in range(1, seeds + 1):
                 recipe = change(base, [*settings, *([f"training.seed={seed}"] if seeds > 1 else []), *changes])
                 yield replace(recipe, criterion=settle(recipe.criterion))
+
+
+def _plain(value: Any, key: str, where: str) -> str:
+    if not isinstance(value, str | int | float):
+        raise UserError(f"{where}: {key} = {value!r}: a number, a word, true or false was expected.")
+    return json.dumps(value)
 
 
 def run_name(recipe: Recipe) -> str:

@@ -101,14 +101,18 @@ def errors(lists: Sequence[NBest], references: dict[str, str]) -> tuple[list[NDA
         raise missing_extra("jiwer", "rescore", "Word error rates") from None
     counts, words = [], 0
     for nbest in lists:
-        reference = references.get(nbest.name)
-        if reference is None:
-            raise UserError(f"There is no reference for list {nbest.name}. References are lines: name words.")
+        reference = _reference(nbest, references)
         words += len(reference.split())
         counts.append(
             np.array([_errors(jiwer, reference, " ".join(h.words)) for h in nbest.hypotheses], dtype=np.int64)
         )
     return counts, words
+
+
+def _reference(nbest: NBest, references: dict[str, str]) -> str:
+    if nbest.name not in references:
+        raise UserError(f"There is no reference for list {nbest.name}. References are lines: name words.")
+    return references[nbest.name]
 
 
 def _errors(jiwer: object, reference: str, hypothesis: str) -> int:
@@ -147,7 +151,7 @@ def bleu(lists: Sequence[NBest], picked: Sequence[int], references: dict[str, st
     except ImportError:
         raise missing_extra("sacrebleu", "rescore", "BLEU") from None
     texts = [" ".join(n.hypotheses[i].words) if i >= 0 else "" for n, i in zip(lists, picked, strict=True)]
-    return float(sacrebleu.corpus_bleu(texts, [[references[n.name] for n in lists]], tokenize="none").score)
+    return float(sacrebleu.corpus_bleu(texts, [[_reference(n, references) for n in lists]], tokenize="none").score)
 
 
 def quality(

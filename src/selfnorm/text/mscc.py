@@ -35,13 +35,24 @@ def source(folder: Path | None) -> tuple[dict[str, Lines], str]:
     found = next((path for path in places if path.exists()), None)
     if found is None:
         raise UserError(f"{NAMES[0]} (or the unpacked folder) is not in {folder} nor in {folder / 'mscc'}.")
-    stamp = f"{found.name}-{found.stat().st_size}" if found.is_dir() else _digest(found)
+    stamp = _digest_of_folder(found) if found.is_dir() else _digest(found)
     return {"train": lambda: _sentences(found)}, f"mscc-{stamp}"
 
 
 def _digest(path: Path) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()[:24]
+
+
+def _digest_of_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in _novels(folder):
+        digest.update(f"{file.relative_to(folder).as_posix()}\0{_digest(file)}\n".encode())
+    return digest.hexdigest()[:24]
+
+
+def _novels(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix.upper() == ".TXT" and file.is_file())
 
 
 def _sentences(path: Path) -> Iterator[str]:
@@ -52,7 +63,7 @@ def _sentences(path: Path) -> Iterator[str]:
 
 def _texts(path: Path) -> Iterator[str]:
     if path.is_dir():
-        for file in sorted(path.rglob("*.TXT")):
+        for file in _novels(path):
             yield file.read_bytes().decode("latin-1")
         return
     try:
