@@ -84,7 +84,7 @@ def run(
     seeds
         Seeds per cell.
     jobs
-        Trainings side by side; 0 takes one per core.
+        Trainings side by side; 0 takes one per core, or per CPU of the cluster.
     on
         here: processes on this machine. ray: Ray core tasks (extra "cluster").
     only
@@ -102,7 +102,8 @@ def run(
         raise UserError(
             f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}"
         )
-    failed = (run_on_ray if on == "ray" else run_here)(planned, to, _jobs(jobs))
+    most = _jobs(jobs)
+    failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
     if failed:
         raise SystemExit(1)

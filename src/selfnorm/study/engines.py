@@ -76,20 +76,24 @@ def _report(name: str, root: Path, code: int, failed: list[str]) -> None:
 def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     """The same commands as Ray core tasks of one CPU each. The folder must be one every node sees.
 
-    A task whose worker dies is said so and sent again, at most twice: it resumes from its checkpoint.
+    At most `jobs` at a time; 0 takes as many as there are CPUs. A task whose worker dies is said so and sent again, at
+    most twice: it resumes from its checkpoint.
     """
     try:
         import ray
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
-    _join(ray, jobs)
+    limit = _join(ray, jobs)
     train: Any = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
     tries = {run.name: 0 for run in planned if progress_of(run, root).state != "done"}
     by_name = {run.name: run for run in planned}
-    tasks = {train.remote(command(by_name[name], root)): name for name in tries}
-    failed: list[str] = []
-    while tasks:
+    tasks: dict[Any, str] = {}
+    waiting, failed = list(tries), list[str]()
+    while tasks or waiting:
+        while waiting and len(tasks) < limit:
+            name = waiting.pop(0)
+            tasks[train.remote(command(by_name[name], root))] = name
         ready, _ = ray.wait(list(tasks), num_returns=1)
         name = tasks.pop(ready[0])
         try:
@@ -101,7 +105,7 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
         elif code < 0 and tries[name] < 2:
             tries[name] += 1
             say(f"AGAIN   {name}: {last}; sent again from its checkpoint ({tries[name]} of 2)")
-            tasks[train.remote(command(by_name[name], root))] = name
+            waiting.insert(0, name)
         else:
             failed.append(name)
             say(f"FAILED  {name} (exit {code}): {last}")
@@ -109,13 +113,14 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     return failed
 
 
-def _join(ray: Any, jobs: int) -> None:
-    """The cluster that is there (RAY_ADDRESS, or one started on this machine), else a Ray of our own with `jobs` CPUs."""
+def _join(ray: Any, jobs: int) -> int:
+    """The cluster that is there (RAY_ADDRESS, or one started here), else a Ray of our own; gives the tasks at a time."""
     how = {"include_dashboard": False, "log_to_driver": False, "ignore_reinit_error": True}
     try:
         ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False, ignore_reinit_error=True)
     except ConnectionError:
-        ray.init(num_cpus=jobs, **how)
+        ray.init(num_cpus=jobs or None, **how)
+    return jobs or int(ray.cluster_resources().get("CPU", 1))
 
 
 def _on_worker(line: list[str]) -> tuple[int, str]:
