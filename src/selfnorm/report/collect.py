@@ -22,9 +22,12 @@ class Record:
 
     @property
     def name(self) -> str:
-        """SM-LM, or DEV-LM α=0.1 where a penalty has a weight."""
-        alpha = self.parts.get("alpha", "0")
-        return label(self.parts["criterion"]) + (f" α={alpha}" if float(alpha) > 0 else "")
+        """SM-LM, or DEV-LM α=0.1 where a penalty has a weight; how D' is drawn where that is not the usual way."""
+        alpha, name = self.parts.get("alpha", "0"), self.parts["criterion"]
+        usual = NAMES[name].subset if name in NAMES else ""
+        drawn = self.parts.get("subset", usual)
+        unusual = f", D' in {drawn}" if drawn != usual and self.parts.get("gamma", "1") != "1" else ""
+        return label(name) + (f" α={alpha}" if float(alpha) > 0 else "") + unusual
 
     @property
     def k(self) -> str:
