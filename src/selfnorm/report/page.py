@@ -9,6 +9,7 @@ from typing import Any
 from selfnorm import __version__
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.files import write_text
+from selfnorm.names import NAMES
 from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.differences import difference_tables
@@ -106,8 +107,7 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
                 "caption": caption,
             }
         )
-    widest = max(int(r.parts["d"]) for r in group)
-    chosen = [r for r in group if int(r.parts["d"]) == widest and r.calibration in ("none", "mlp")][:8]
+    chosen = _shown(group)
     if chosen:
         caption = "A self-normalized model is a spike at 0."
         figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
@@ -122,6 +122,18 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
             }
         )
     return figures
+
+
+def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
+    """For the histograms: the best of each criterion at the largest d, raw and after mlp, the paper's criteria first."""
+    widest = max(int(r.parts["d"]) for r in group)
+    best: dict[str, Record] = {}
+    for r in sorted(group, key=lambda r: r.measured.perplexity):
+        if int(r.parts["d"]) == widest and r.calibration == "none":
+            best.setdefault(r.parts["criterion"], r)
+    names = sorted(best, key=lambda name: list(NAMES).index(name) if name in NAMES else len(NAMES))[:most]
+    runs = [best[name].run for name in names]
+    return [r for run in runs for r in group if r.run == run and r.calibration in ("none", "mlp")]
 
 
 def figure_1(group: Sequence[Record]) -> list[Record]:

@@ -46,6 +46,11 @@ def _svg(figure: Any) -> str:
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
+def _style(index: int) -> dict[str, str]:
+    """Sixty-four pairs of a colour and a mark before one comes again."""
+    return {"color": COLOURS[index % 8], "marker": MARKS[(index + index // 8) % 8]}
+
+
 def curves(collected: Collected) -> str:
     """Validation perplexity and sigma_z after each epoch."""
     figure, axes = _figure(9.5, 4.2, ncols=2)
@@ -56,8 +61,7 @@ def curves(collected: Collected) -> str:
                 epochs,
                 [line[key] for line in lines],
                 label=short(name),
-                color=COLOURS[index % 8],
-                marker=MARKS[index % 8],
+                **_style(index),
                 ms=3,
             )
     for axis, title in zip(axes, ("validation perplexity", "validation σ_z (spread of log Z)"), strict=True):
@@ -78,13 +82,15 @@ def _plain_log(axis: Any) -> None:
 def frontier(records: Sequence[Record], title: str) -> str:
     """sigma_z against perplexity: down and left is better."""
     figure, axis = _figure(8.2, 4.8)
-    models = sorted({(r.name, r.parts["d"], r.parts["k"]) for r in records})
+    models = sorted({(r.name, r.parts["d"], r.k) for r in records})
     for index, model in enumerate(models):
-        mine = [r for r in records if (r.name, r.parts["d"], r.parts["k"]) == model]
-        for r in sorted(mine, key=lambda r: list(FILLED).index(r.calibration)):
+        mine = [r for r in records if (r.name, r.parts["d"], r.k) == model]
+        mine.sort(key=lambda r: list(FILLED).index(r.calibration))
+        label = f"{model[0]}, d={model[1]}" + (f", k={model[2]}" if model[2] not in ("100", "–") else "")
+        for r in mine:
             axis.plot(
-                r.measured.perplexity, max(r.measured.sigma_z, 1e-4), MARKS[index % 8], color=COLOURS[index % 8], ms=9,
-                fillstyle=FILLED[r.calibration], label=f"{model[0]}, d={model[1]}" if r is mine[0] else None,
+                r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **_style(index),
+                fillstyle=FILLED[r.calibration], label=label if r is mine[0] else None,
             )  # fmt: skip
     axis.set(xlabel="perplexity (exact)", ylabel="σ_z", yscale="log", title=f"{title}: down and left is better")
     _plain_log(axis)
@@ -168,8 +174,8 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
     for axis, d in zip(axes[0], ds, strict=True):
         for index, name in enumerate(names):
             mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
-            style = {"color": COLOURS[index % 8], "marker": MARKS[index % 8], "ls": ("-", "--", ":")[index // 8 % 3]}
-            axis.plot([r["V"] for r in mine], [1000 * r[key] for r in mine], label=name, ms=5, **style)
+            times, line = [1000 * r[key] for r in mine], ("-", "--", ":")[index // 8 % 3]
+            axis.plot([r["V"] for r in mine], times, label=name, ms=5, ls=line, **_style(index))
         axis.set(
             xscale="log",
             yscale="log",
