@@ -55,6 +55,7 @@ HEAD = [
     "model",
     "d",
     "k",
+    "epochs",
     "calibration",
     "mu_z",
     "sigma_z",
@@ -72,7 +73,7 @@ def _overview(data: str, split: str, group: list[Record]) -> Table:
     for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.name, r.calibration)):
         m = r.measured
         rows.append([
-            r.name, r.parts["d"], r.k,
+            r.name, r.parts["d"], r.k, r.parts.get("epochs", "–"),
             r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3),
             f"{m.perplexity:.2f}", _interval(m.intervals.get("perplexity"), 1), f"{m.u_perplexity:.2f}",
             f"{m.correlation:+.2f}", str(m.seed),

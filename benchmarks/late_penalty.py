@@ -1,0 +1,78 @@
+"""Does a penalty cost perplexity by where it leads, or by being there from the first step at a high rate?
+
+A finished run goes on for a few epochs with another criterion at a low rate. What is lost then is what the penalty itself asks
+for; what a run with the penalty from the start loses beyond that, it loses on the way.
+
+    python benchmarks/late_penalty.py RUN [--rate 0.08] [--epochs 1] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from selfnorm.batches import Windows
+from selfnorm.criteria import make_criterion
+from selfnorm.files import write_json
+from selfnorm.measure import validate
+from selfnorm.memory import keep_freed_memory
+from selfnorm.opening import open_with_text
+from selfnorm.recipe import CriterionSettings
+from selfnorm.results import environment
+from selfnorm.runs import Run, load_model
+from selfnorm.terminal import progress, table
+from selfnorm.text import Corpus
+from selfnorm.train import Place, train
+
+CRITERIA = [
+    CriterionSettings("nce"),
+    *(CriterionSettings("nce_r", alpha, subset="contexts") for alpha in (0.1, 1.0, 10.0)),
+    CriterionSettings("nce_s", k=1000),
+]
+
+
+def go_on(run: Run, corpus: Corpus, settings: CriterionSettings, rate: float, epochs: int) -> dict[str, float]:
+    """The validation numbers after going on from the run's best weights."""
+    model = load_model(run, calibration="none").requires_grad_(True)
+    training = replace(run.recipe.training, learning_rate=rate, decay_after=epochs, epochs=epochs)
+    windows = Windows(corpus["train"], training.batch, training.steps)
+    criterion = make_criterion(settings, corpus.vocab.counts, corpus["train"])
+    rng = torch.Generator().manual_seed(training.seed)
+    with progress(f"{settings.name} {settings.alpha:g}", epochs * len(windows), "windows") as advance:
+        for _ in train(model, criterion, windows, training, rng, Place()):
+            advance(1)
+    return validate(model, corpus["valid"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--rate", type=float, default=0.08)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    keep_freed_memory()
+    run, corpus = open_with_text(asked.run)
+    torch.set_num_threads(run.recipe.training.threads)
+    before = validate(load_model(run, calibration="none"), corpus["valid"])
+    rows: list[dict[str, Any]] = [{"criterion": "as it was", "alpha": "", **before}]
+    for settings in CRITERIA:
+        after = go_on(run, corpus, settings, asked.rate, asked.epochs)
+        rows.append({**asdict(settings), "alpha": settings.alpha if settings.alpha > 0 else "", **after})
+    shown = [[r["criterion"] if "criterion" in r else r["name"], str(r["alpha"]), *_numbers(r)] for r in rows]
+    table(f"after {asked.epochs} more epochs", ["criterion", "alpha", "perplexity", "sigma_z", "mu_z"], shown)
+    if asked.json:
+        about = {"run": run.folder.name, "rate": asked.rate, "epochs": asked.epochs}
+        write_json(asked.json, {**environment(), **about, "rows": rows})
+
+
+def _numbers(row: dict[str, Any]) -> list[str]:
+    return [f"{row['perplexity']:.1f}", f"{row['sigma_z']:.3f}", f"{row['mu_z']:+.3f}"]
+
+
+if __name__ == "__main__":
+    main()
