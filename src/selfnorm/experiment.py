@@ -96,7 +96,7 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
     if lookup(made.recipe.criterion.name).pins == "normalized":
         raise UserError(f"{made.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")
     budget, start = budget or Budget(), time.monotonic()
-    model, weights = load_model(made, calibration="none"), stamp(made)
+    weights, model = stamp(made), load_model(made, calibration="none")
     train_ids, valid, rng = (
         corpus["train"],
         corpus["valid"],
@@ -139,7 +139,7 @@ def time_run(made: Run, corpus: Corpus) -> dict[str, Any]:
 def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:
     """Measure the run's best model on a split and store the numbers in its folder."""
     kind = made.calibration if calibration is None else calibration
-    model, weights = load_model(made, calibration=kind), stamp(made)
+    weights, model = stamp(made), load_model(made, calibration=kind)
     ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder))
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" else None
     with progress(f"measure {split}", len(ids) - 1) as advance:

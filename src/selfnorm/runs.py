@@ -116,9 +116,10 @@ def trained_epochs(folder: Path) -> float:
 
 
 def stamp(run: Run) -> tuple[int, int]:
-    """Changes whenever the best weights are replaced."""
-    found = run.file("best.safetensors").stat()
-    return found.st_mtime_ns, found.st_size
+    """Changes whenever the best weights are replaced; take it before loading them."""
+    path = run.file("best.safetensors")
+    found = path.stat() if path.exists() else None
+    return (found.st_mtime_ns, found.st_size) if found else (0, 0)
 
 
 def refuse_replaced(run: Run, before: tuple[int, int]) -> None:
