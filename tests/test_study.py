@@ -22,7 +22,7 @@ from selfnorm.report.page import write_report
 from selfnorm.report.tables import find, paper_tables
 from selfnorm.results import Measurement, parse_signature, signature
 from selfnorm.study.engines import run_here
-from selfnorm.study.plan import read_study, run_name
+from selfnorm.study.plan import chosen, read_study, run_name
 from selfnorm.study.progress import progress_of, seconds_left
 
 from .conftest import write_text
@@ -68,6 +68,17 @@ def test_a_run_name_does_not_depend_on_where_the_text_is() -> None:
     )
     assert [p.name for p in one.planned] == [p.name for p in two.planned]
     assert run_name(read_study("paper/table1", ["training.epochs=3"]).planned[0].recipe) != one.planned[0].name
+
+
+def test_only_means_whole_parts_of_a_name() -> None:
+    study = read_study("paper/table1")
+    names = [p.name for p in chosen(study, ["ptb-nce-d30"])]
+    assert len(names) == 1 and "-d30-" in names[0]
+    assert len(chosen(study, ["d30", "d100"])) == 8
+    assert chosen(study, [names[0][-6:]])[0].name == names[0]
+    assert len(chosen(study, [])) == len(study.planned)
+    with pytest.raises(UserError, match="Whole parts"):
+        chosen(study, ["nce-d3"])
 
 
 def test_seeds_make_runs_of_their_own(study_file: Path) -> None:
@@ -194,10 +205,15 @@ def test_the_menu_sets_criteria_side_by_side_on_the_same_text() -> None:
         for place, name in enumerate(names)
     ]
     after = replace(made_up("softmax", 100, split="test", calibration="mlp", sigma_z=0.04), run="softmax")
-    histories = {"softmax": [{"epoch": 20.0, "seconds": 400.0, "megabytes": 321}]}
+    histories = {
+        "softmax": [
+            {"epoch": float(epoch), "seconds": 20.0 * epoch + 3600.0 * (epoch > 2), "megabytes": 321 - epoch}
+            for epoch in range(1, 6)  # the third was halted for an hour
+        ]
+    }
     tables = menus(Collected([*records, after], histories))
     assert len(tables) == 1 and [row[0] for row in tables[0].rows] == [label(name) for name in names]
-    assert tables[0].rows[1][2:] == ["no", "101.0", "+0.000", "0.100", "0.0400", "20", "321"]
+    assert tables[0].rows[1][2:] == ["no", "101.0", "+0.000", "0.100", "0.0400", "20", "320"]
     assert not menus(Collected(records[:5])), "five criteria are no menu"
 
 

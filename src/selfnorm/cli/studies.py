@@ -12,6 +12,8 @@ from selfnorm.cli.training import Changes, From
 from selfnorm.errors import UserError
 from selfnorm.terminal import say, table
 
+Only = Annotated[list[str] | None, Parameter(negative="")]
+
 
 def register(app: App) -> None:
     studies = App(
@@ -44,7 +46,7 @@ def demo(*, to: Path = Path("demo"), jobs: int = 0) -> None:
 
 def plan(
     name: str, /, *, to: Path = Path("study"), from_: From = "", set_: Changes = None, seeds: int = 1,
-    jobs: int = 0,
+    jobs: int = 0, only: Only = None,
 ) -> None:  # fmt: skip
     """Show what a study would train, what is done and how long the rest may take.
 
@@ -58,12 +60,14 @@ def plan(
         Seeds per cell.
     jobs
         Trainings side by side; 0 takes one per core.
+    only
+        Only runs whose name has this as whole parts: nce, d100, ptb-nce-d30, or a name's last six letters. Repeat for more.
     """
-    from selfnorm.study.plan import read_study
+    from selfnorm.study.plan import chosen, read_study
     from selfnorm.study.progress import seconds_left
     from selfnorm.study.view import HEAD, clock, status_rows
 
-    planned = list(read_study(name, _with_folder(set_, from_), seeds).planned)
+    planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
     table(f"{name}: {len(planned)} runs", HEAD, status_rows(planned, to))
     left = seconds_left(planned, to, _jobs(jobs))
     say("no run has been timed yet" if left is None else f"about {clock(left)} left")
@@ -71,7 +75,7 @@ def plan(
 
 def run(
     name: str, /, *, to: Path = Path("study"), from_: From = "", set_: Changes = None, seeds: int = 1, jobs: int = 0,
-    on: Literal["here", "ray"] = "here", only: Annotated[list[str] | None, Parameter(negative="")] = None,
+    on: Literal["here", "ray"] = "here", only: Only = None,
 ) -> None:  # fmt: skip
     """Train and measure everything a study plans. Stop it at any moment; the same command goes on, finished runs stay.
 
@@ -88,20 +92,12 @@ def run(
     on
         here: processes on this machine. ray: Ray core tasks (extra "cluster").
     only
-        Only runs whose name contains this text. Repeat for more.
+        Only runs whose name has this as whole parts: nce, d100, ptb-nce-d30, or a name's last six letters. Repeat for more.
     """
     from selfnorm.study.engines import run_here, run_on_ray
-    from selfnorm.study.plan import read_study
+    from selfnorm.study.plan import chosen, read_study
 
-    planned = [
-        p
-        for p in read_study(name, _with_folder(set_, from_), seeds).planned
-        if not only or any(o in p.name for o in only)
-    ]
-    if not planned:
-        raise UserError(
-            f"--only {' '.join(only or [])} matches no run of {name}. See them with: selfnorm study plan {name}"
-        )
+    planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
     most = _jobs(jobs)
     failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from selfnorm.names import lookup
@@ -32,7 +34,7 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
     part = f", first {int(first['max_words']):,} words" if "max_words" in first else ""
     title = f"Menu: {first['data']}{part}, {first['split']}, d = {first['d']}, {first['epochs']} epochs"
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    notes = ["Seconds by the clock, as history.jsonl has them; MB is the most the process held."]
+    notes = ["Seconds: the median epoch by the clock, validation included; MB is the most the process held."]
     return Table(title, HEAD, [_row(r, collected) for r in ordered], notes)
 
 
@@ -57,4 +59,7 @@ def _test(record: Record) -> bool:
 
 
 def _per_epoch(lines: Sequence[dict[str, Any]]) -> str:
-    return f"{lines[-1]['seconds'] / lines[-1]['epoch']:.0f}" if lines and lines[-1]["epoch"] else ""
+    """The median, which epochs that were halted or had the machine to themselves do not move."""
+    points = [(0.0, 0.0), *((line["epoch"], line["seconds"]) for line in lines)]
+    each = [(t - s) / (e - d) for (d, s), (e, t) in pairwise(points) if e > d]
+    return f"{median(each):.0f}" if each else ""

@@ -64,6 +64,18 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
     return Study(", ".join(titles), tuple(planned.values()))
 
 
+def chosen(study: Study, only: Sequence[str]) -> list[Planned]:
+    """The runs whose names have one of these as whole parts: ptb-nce-d30 means neither nce_r nor d300."""
+    parts = [f"-{text.strip('-')}-" for text in only]
+    found = [p for p in study.planned if not parts or any(part in f"-{p.name}-" for part in parts)]
+    if not found:
+        raise UserError(
+            f"--only {' '.join(only)} matches no run of {study.title}. Whole parts of a name were expected, such as nce, d100, "
+            "ptb-nce-d30 or softmax-d100-s1; `selfnorm study plan` shows the names."
+        )
+    return found
+
+
 def _then(table: dict[str, Any], where: str) -> tuple[str, ...]:
     steps = table.get("then", ["valid"])
     if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
