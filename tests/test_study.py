@@ -154,7 +154,17 @@ def test_a_cell_shows_paper_ours_and_difference_and_a_missing_one_its_command() 
     rows = {tuple(row[:3]): row for row in tables[0].rows}
     assert rows["ptb", "NCE-LM", "100"][6] == "150.9 / 153.9 / +2.0 %"
     assert rows["ptb", "NCE-LM", "100"][5] == "0.170 / 0.180 / +0.010"
-    assert "selfnorm study run paper/table1" in rows["ptb", "SM-LM", "650"][4]
+    assert rows["ptb", "SM-LM", "650"][7] == "selfnorm study run paper/table1 --only ptb-softmax-d650"
+
+
+def test_the_command_of_a_missing_cell_trains_that_cell_alone() -> None:
+    for table in paper_tables([]):
+        for row in table.rows:
+            name, _, only = row[-1].removeprefix("selfnorm study run ").partition(" --only ")
+            (planned,) = chosen(read_study(name), [only])
+            assert planned.recipe.data.name == row[0] and str(planned.recipe.model.d) == row[2]
+            assert label(planned.recipe.criterion.name) == row[1]
+            assert row[3] in ("–", f"{planned.recipe.criterion.alpha:g}")
 
 
 def test_the_papers_numbers_were_typed_right_where_they_check_each_other() -> None:

@@ -82,3 +82,10 @@ def pins(settings: CriterionSettings) -> str:
 
 def label(criterion: str) -> str:
     return NAMES[criterion].paper if criterion in NAMES else criterion
+
+
+def slug(data: str, criterion: str, d: int, alpha: float = 0.0, k: int = 100) -> str:
+    """The first parts of a run's name, as `study run --only` takes them: ptb-nce_r-a10-d100."""
+    weight = f"-a{alpha:g}" if alpha > 0 else ""
+    draws = f"-k{k}" if k != 100 else ""
+    return f"{data}-{criterion}{weight}{draws}-d{d}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfnorm.names import NAMES, label
+from selfnorm.names import NAMES, label, slug
 from selfnorm.report.collect import Record
 
 EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
@@ -111,19 +111,30 @@ def paper_tables(records: Sequence[Record], path: Path = EXPECTED) -> list[Table
 
 
 def _paper_table(table: dict[str, Any], records: Sequence[Record]) -> Table:
-    numbers = list(table["numbers"])
+    numbers, cells = list(table["numbers"]), [{**table.get("all", {}), **cell} for cell in table["cell"]]
+    found = [find(cell, records) for cell in cells]
+    rows = [
+        [*_which(cell), *(compare(cell.get(n), ours, n) for n in numbers)]
+        for cell, ours in zip(cells, found, strict=True)
+    ]
     head = ["data", "model", "d", "alpha", *(f"{n}: paper / ours / diff" for n in numbers)]
-    rows = []
-    for cell in table["cell"]:
-        cell = {**table.get("all", {}), **cell}
-        ours = find(cell, records)
-        command = "" if ours else f"selfnorm study run paper/table{table['number']}"
-        entries = [compare(cell.get(name), ours, name) for name in numbers]
-        if not ours:
-            entries[0] += f" ({command})"
-        alpha = f"{cell['alpha']:g}" if cell.get("alpha") else "–"
-        rows.append([cell["data"], label(cell["criterion"]), str(cell["d"]), alpha, *entries])
+    if not all(found):
+        head.append("not run yet; to run it")
+        rows = [
+            [*row, "" if ours else _command(table["number"], cell)]
+            for row, ours, cell in zip(rows, found, cells, strict=True)
+        ]
     return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table.get("notes", [])))
+
+
+def _which(cell: dict[str, Any]) -> list[str]:
+    alpha = f"{cell['alpha']:g}" if cell.get("alpha") else "–"
+    return [cell["data"], label(cell["criterion"]), str(cell["d"]), alpha]
+
+
+def _command(number: int, cell: dict[str, Any]) -> str:
+    only = slug(cell["data"], cell["criterion"], cell["d"], cell.get("alpha", 0.0))
+    return f"selfnorm study run paper/table{number} --only {only}"
 
 
 def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from selfnorm.errors import UserError
 from selfnorm.files import read_text
-from selfnorm.names import lookup, settle
+from selfnorm.names import lookup, settle, slug
 from selfnorm.recipe import Recipe, change, from_table
 
 BUILT_IN = Path(__file__).parent.parent / "experiments"
@@ -128,6 +128,5 @@ def run_name(recipe: Recipe) -> str:
         table["training"].pop(free)
     digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:6]
     c = recipe.criterion
-    alpha = f"-a{c.alpha:g}" if c.alpha > 0 else ""
-    k = f"-k{c.k}" if c.k != 100 else ""
-    return f"{recipe.data.name}-{c.name}{alpha}{k}-d{recipe.model.d}-s{recipe.training.seed}-{digest}"
+    first = slug(recipe.data.name, c.name, recipe.model.d, c.alpha, c.k)
+    return f"{first}-s{recipe.training.seed}-{digest}"
