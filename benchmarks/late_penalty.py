@@ -40,7 +40,7 @@ def go_on(run: Run, corpus: Corpus, settings: CriterionSettings, rate: float, ep
     model = load_model(run, calibration="none").requires_grad_(True)
     training = replace(run.recipe.training, learning_rate=rate, decay_after=epochs, epochs=epochs)
     windows = Windows(corpus["train"], training.batch, training.steps)
-    criterion = make_criterion(settings, corpus.vocab.counts, corpus["train"])
+    criterion = make_criterion(settings, corpus.counts(), corpus["train"])
     rng = torch.Generator().manual_seed(training.seed)
     with progress(f"{settings.name} {settings.alpha:g}", epochs * len(windows), "windows") as advance:
         for _ in train(model, criterion, windows, training, rng, Place()):

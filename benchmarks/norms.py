@@ -76,7 +76,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with progress("norms", len(CRITERIA), "criteria") as advance:
         for settings in CRITERIA:
-            criterion = make_criterion(settings, corpus.vocab.counts, corpus["train"])
+            criterion = make_criterion(settings, corpus.counts(), corpus["train"])
             fits, penalties = norms(model, criterion, windows, asked.windows)
             rows.append(_row(settings, fits, penalties, run.recipe.training.clip))
             advance(1)

@@ -125,10 +125,11 @@ def test_a_short_text_still_has_an_interval() -> None:
 def test_shift_brings_held_out_mu_z_to_zero_and_leaves_perplexity(text_file: Path, tmp_path: Path) -> None:
     made = run(tiny(text_file, name="softmax"), tmp_path / "run")
     _, corpus = open_with_text(made.folder)
-    raw = measure_split(made, corpus, "valid", "none")
+    raw, held_out = (measure_split(made, corpus, split, "none") for split in ("valid", "test"))
     calibrate_run(made, corpus, "shift")
-    shifted = measure_split(made, corpus, "valid")
+    shifted, test = (measure_split(made, corpus, split) for split in ("valid", "test"))
     assert shifted.mu_z == pytest.approx(0, abs=1e-4)
+    assert test.mu_z == pytest.approx(held_out.mu_z - raw.mu_z, abs=1e-4) and abs(test.mu_z) < abs(held_out.mu_z)
     assert shifted.perplexity == pytest.approx(raw.perplexity, rel=1e-5)
     assert "|calibration:shift|" in shifted.signature and "|calibration:none|" in raw.signature
     assert (made.folder / "valid.shift.json").exists()

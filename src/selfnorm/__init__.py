@@ -1,3 +1,3 @@
 """selfnorm: language models that need no softmax when they are used."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -29,6 +29,7 @@ class Driver:
         self.criterion, self.windows = criterion, windows
         self.rng = torch.Generator().manual_seed(self.training.seed)
         self.model: LanguageModel = fresh_model(made.recipe, len(corpus.vocab), self.rng)
+        criterion.start(self.model.output)
         self.at = load_checkpoint(made, self.model, self.rng)
 
     def drive(self) -> None:

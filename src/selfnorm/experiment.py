@@ -60,7 +60,7 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
     corpus = open_corpus(recipe.data)
-    criterion = make_criterion(recipe.criterion, corpus.vocab.counts, corpus["train"], recipe.model.squash)
+    criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash)
     windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
     with locked(folder):  # nothing is written before this line: what can be refused has been
         made = create(folder, recipe, corpus.vocab)

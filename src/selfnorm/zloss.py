@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -35,7 +36,8 @@ def z_loss(logits: Tensor, labels: Tensor, alpha: float = 1e-4, ignore_index: in
     logits (..., V), labels (...). With alpha = 0 the penalty is exactly 0. DEV-LM of the paper has alpha = 0.1 to 10;
     PaLM used 1e-4, OLMo 1e-5.
     """
-    flat, wanted = logits.reshape(-1, logits.shape[-1]).float(), labels.reshape(-1)
+    precise = logits if logits.dtype == torch.float64 else logits.float()
+    flat, wanted = precise.reshape(-1, logits.shape[-1]), labels.reshape(-1)
     real = wanted != ignore_index
     if not bool(real.any()):
         raise ValueError(f"every label is {ignore_index}: there is nothing to learn from in this batch")

@@ -26,14 +26,14 @@ Q = torch.from_numpy(chance.dirichlet(np.full(V, 2.0)))
 class EveryTuple(Noise):
     """Instead of drawing, lists every tuple of k words for every target; float64 log q."""
 
-    def __init__(self, q: Tensor) -> None:
+    def __init__(self, q: Tensor, k: int = K) -> None:
         super().__init__(q.numpy())
         self._log_p = q.log()
-        self.tuples = torch.tensor(list(itertools.product(range(len(q)), repeat=K)))
+        self.tuples = torch.tensor(list(itertools.product(range(len(q)), repeat=k)))
 
     def sample(self, shape: tuple[int, ...], rng: torch.Generator) -> Tensor:
         B, T, k = shape
-        assert (T, k) == (len(self.tuples), K), "the battery lists every tuple, shared = token"
+        assert (T, k) == self.tuples.shape, "the battery lists every tuple, shared = token"
         return self.tuples.expand(B, T, k)
 
     def weights(self) -> Tensor:
@@ -58,12 +58,12 @@ def one_word_each(T: int) -> Window:
     return Window(torch.zeros_like(targets), targets)
 
 
-def minimize(criterion, noise_weights: Tensor, link: str = "", normalizer=None) -> Output:
+def minimize(criterion, noise_weights: Tensor, link: str = "", normalizer=None, p: Tensor = P) -> Output:
     """The Output (float64) that minimizes the criterion's expected loss on the tabular problem."""
     output = Output(V, 1, link, normalizer).double()
     T = len(noise_weights)
     window, c = one_word_each(T), torch.ones(V, T, 1, dtype=torch.float64)
-    weight = P.unsqueeze(1) * noise_weights
+    weight = p.unsqueeze(1) * noise_weights
     optimizer = torch.optim.LBFGS(
         [output.bias],
         lr=1.0,

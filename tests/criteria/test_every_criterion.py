@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from selfnorm.batches import Window
 from selfnorm.criteria import MENU, make_criterion
+from selfnorm.errors import UserError
 from selfnorm.model import build
 from selfnorm.names import NAMES
 from selfnorm.recipe import CriterionSettings, Model
@@ -26,10 +27,11 @@ def problem(
     noise: str = "unigram",
     dtype: torch.dtype = torch.float64,
     subset: str = "contexts",
+    gamma: float = -1.0,
 ):
     rng = torch.Generator().manual_seed(5)
     ids = np.random.default_rng(0).integers(V, size=500)
-    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset=subset)
+    settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset=subset, gamma=gamma)
     criterion = make_criterion(settings, np.arange(V, 0, -1), ids)
     line = MENU[name]
     model = build(Model(d=D, init=0.5), V, rng, line.output, line.normalizer).to(dtype)
@@ -80,26 +82,77 @@ def test_the_same_chance_gives_the_same_loss_and_another_does_not(name: str, sha
 
 @pytest.mark.parametrize("name", MENU)
 def test_the_order_of_contexts_does_not_matter(name: str) -> None:
-    criterion, output, c, window = problem(name)
+    """A share of contexts is a share of places, so all of them are taken here; test_a_share_is_unbiased has the rest."""
+    criterion, output, c, window = problem(name, gamma=1.0)
     order = torch.tensor([2, 0, 1])
     turned = Window(window.inputs[order], window.targets[order])
     one, two = total(criterion, output, c, window), total(criterion, output, c[order], turned)
-    if name in (
-        "andreas",
-        "nce_r",
-        "infrequent",
-    ):  # D' is a random share of places, so compare what does not depend on it
-        one = (
-            criterion.fit(output, c, window, torch.Generator().manual_seed(1)).loss.sum()
-            if name != "infrequent"
-            else one * 0
-        )
-        two = (
-            criterion.fit(output, c[order], turned, torch.Generator().manual_seed(1)).loss.sum()
-            if name != "infrequent"
-            else two * 0
-        )
     assert float(one.detach()) == pytest.approx(float(two.detach()), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["andreas", "nce_r", "infrequent"])
+@pytest.mark.parametrize("subset", ["contexts", "windows"])
+def test_a_share_is_unbiased(name: str, subset: str) -> None:
+    """Over many draws of D' the mean loss is the loss with all contexts in it."""
+    criterion, output, c, window = problem(name, subset=subset, gamma=0.25)
+    whole, *_ = problem(name, gamma=1.0)
+    with torch.no_grad():
+        every = float(total(whole, output, c, window))
+        noise = [float(criterion.fit(output, c, window, torch.Generator().manual_seed(s)).loss.sum()) for s in range(4)]
+        drawn = np.array([float(total(criterion, output, c, window, seed)) for seed in range(3000)])
+        if name == "nce_r":  # its noise words are drawn by the same chance: compare the penalties alone
+            assert len(set(noise)) > 1
+            rng = torch.Generator
+            penalties = [criterion(output, c, window, rng().manual_seed(seed)).penalty for seed in range(3000)]
+            drawn = np.array([float(p.sum()) for p in penalties])
+            every = float(whole(output, c, window, rng().manual_seed(0)).penalty.sum())
+    assert drawn.mean() == pytest.approx(every, abs=4 * drawn.std() / len(drawn) ** 0.5)
+    assert drawn.std() > 0
+
+
+def test_negative_sampling_is_nce_in_other_words() -> None:
+    """From its own start, every step of the two is the same, and so is the recovered model."""
+    counts, models = np.arange(V, 0, -1), []
+    for name in ("nce", "negative"):
+        criterion = make_criterion(CriterionSettings(name=name, k=6), counts)
+        rng = torch.Generator().manual_seed(5)
+        model = build(Model(d=D, init=0.5), V, rng).double()
+        criterion.start(model.output)
+        for _ in range(5):
+            window = Window(torch.randint(V, (B, T), generator=rng), torch.randint(V, (B, T), generator=rng))
+            c = torch.randn(B, T, D, generator=rng, dtype=torch.float64)
+            criterion.backward(model.output, c, window, rng, 1 / B)
+            step(model.output.parameters(), 1.0, 5.0)
+        models.append(criterion.recover(model.output).all_m(c.view(-1, D)))
+    torch.testing.assert_close(models[0], models[1], rtol=0, atol=1e-6)  # log q is kept in float32
+
+
+def test_batch_nce_takes_its_noise_from_the_other_streams() -> None:
+    criterion, output, c, window = problem("nce_batch")
+    q, slow = COUNTS / COUNTS.sum(), 0.0
+    m = output.all_m(c.view(-1, D)).view(B, T, V).detach().numpy()
+    for b in range(B):
+        for t in range(T):
+            others = [int(w) for other in range(B) if other != b for w in window.targets[other]]
+            kq = len(others) * q
+            w = int(window.targets[b, t])
+            slow += np.log1p(np.exp(np.log(kq[w]) - m[b, t, w]))
+            slow += sum(np.log1p(np.exp(m[b, t, v] - np.log(kq[v]))) for v in others)
+    assert float(total(criterion, output, c, window).detach()) == pytest.approx(slow, rel=1e-6)
+    with pytest.raises(UserError, match="at least 2"):
+        criterion(output, c[:1], Window(window.inputs[:1], window.targets[:1]), torch.Generator())
+
+
+@pytest.mark.parametrize("name", ["classes", "adaptive"])
+@pytest.mark.parametrize("V", [2, 23, 401])
+def test_what_is_normalized_by_construction_sums_to_one(name: str, V: int) -> None:
+    _, output, c, _ = problem(name, V=V)
+    flat = c.view(-1, D)
+    with torch.no_grad():
+        every = output.all_m(flat)
+        torch.testing.assert_close(every.exp().sum(1), torch.ones(len(flat), dtype=torch.float64))
+        for w in range(V):
+            torch.testing.assert_close(output.m(torch.full((len(flat),), w), flat), every[:, w])
 
 
 @pytest.mark.parametrize("name", [n for n in MENU if MENU[n].output == "full"])

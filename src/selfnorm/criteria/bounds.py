@@ -30,7 +30,8 @@ class LinearBound:
         drawn = self.draw(output, c, window, rng)
         bounded = torch.where(drawn.m < 0, drawn.m.clamp(max=0).exp(), 1 + drawn.m)
         z = (bounded * (-drawn.log_q).exp()).mean(-1)
-        return Fitted(z - 1 - output.m(window.targets, c), drawn=drawn)
+        m = output.m(window.targets, c)
+        return Fitted(z - 1 - m, drawn=drawn, m=m)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,15 @@ class Drawn:
     m: Tensor
     log_q: Tensor
 
-    def log_z_hat(self) -> Tensor:
-        """log of Ẑ = (1/k) Σ e^{m_i}/q_i (B, T): Ẑ is unbiased, its log is low by about Var(Ẑ)/(2 Z²)."""
-        return (self.m - self.log_q).logsumexp(-1) - math.log(self.m.shape[-1])
+    def log_z_hat(self, window: Window, m: Tensor) -> Tensor:
+        """log of Ẑ = e^{m(w)} + (1/k) Σ_{w_i ≠ w} e^{m_i}/q_i (B, T), with w the target and m its score.
+
+        Ẑ is unbiased; its log is low by about Var(Ẑ)/(2 Z²). Counting the target itself takes out the largest part of
+        that variance: a rare word that is likely here is seldom drawn, and then weighs 1/q.
+        """
+        hits = self.w == window.targets.unsqueeze(-1)
+        others = (self.m - self.log_q).masked_fill(hits, -math.inf).logsumexp(-1)
+        return torch.logaddexp(m, others - math.log(self.m.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Fitted:
     loss: Tensor
     log_z: Tensor | None = None
     drawn: Drawn | None = None
+    m: Tensor | None = None  # of the targets (B, T)
     penalty: Tensor | None = None  # (B, T), where the fit has one of its own
 
 
@@ -76,6 +83,10 @@ class Draw:
             return self.noise.log_p_after(window.targets, window.inputs)
         return self.noise.log_p(window.targets)
 
+    def log_q_in_set(self, log_q: Tensor) -> Tensor:
+        """log Q(w), Q = 1 - (1 - q)^k: the probability that w is among the k words at all."""
+        return torch.log(-torch.expm1(self.k * torch.log1p(-log_q.exp())))
+
     def log_kq_per_word(self) -> Tensor:
         """log k·q(w) for every word (V,), for criteria that must add it back after training."""
         if isinstance(self.noise, BigramNoise):
@@ -85,7 +96,21 @@ class Draw:
         return self.noise.log_p(torch.arange(len(self.noise))) + math.log(self.k)
 
 
-def without_hits(drawn: Drawn, window: Window) -> Tensor:
-    """m - log q (B, T, k) with noise words that equal the target taken out (set to -inf)."""
-    hits = drawn.w == window.targets.unsqueeze(-1)
-    return (drawn.m - drawn.log_q).masked_fill(hits, -math.inf)
+def line_up(draw: Draw, drawn: Drawn, window: Window, m: Tensor) -> Tensor:
+    """m - log Q (B, T, 1 + k) of the set of the target, which stands first, and the noise words.
+
+    A set has every word once: noise words drawn again, or equal to the target, are taken out (-inf). Were the words put into
+    it independently of each other, the target would be word i of the set with probability p_i/Q_i over the sum of these.
+    """
+    true = m - draw.log_q_in_set(draw.log_q(window).to(m.dtype))
+    out = (drawn.w == window.targets.unsqueeze(-1)) | again(drawn.w)
+    others = (drawn.m - draw.log_q_in_set(drawn.log_q)).masked_fill(out, -math.inf)
+    return torch.cat([true.unsqueeze(-1), others], dim=-1)
+
+
+def again(w: Tensor) -> Tensor:
+    """Which words of w (..., k) stand earlier in their row too."""
+    ordered, places = w.sort(dim=-1, stable=True)
+    same = torch.zeros_like(w, dtype=torch.bool)
+    same[..., 1:] = ordered[..., 1:] == ordered[..., :-1]
+    return torch.zeros_like(same).scatter(-1, places, same)

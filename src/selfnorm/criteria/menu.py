@@ -102,6 +102,12 @@ class Criterion:
             c.backward(head.grad)  # type: ignore[no-untyped-call]
         return loss
 
+    def start(self, output: Output) -> None:
+        """Make fresh weights ready: criteria whose m is not log p start their recovered m at -log V too."""
+        make_ready = getattr(self.fit, "start", None)
+        if make_ready is not None:
+            make_ready(output)
+
     def recover(self, output: Output) -> Output:
         """The output layer whose m estimates log p: most criteria leave it as it is."""
         fold = getattr(self.fit, "recover", None)

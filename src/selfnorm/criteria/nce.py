@@ -11,6 +11,7 @@ from torch import Tensor
 
 from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw, Fitted
+from selfnorm.errors import UserError
 from selfnorm.output import Output
 
 
@@ -33,25 +34,28 @@ class Nce:
         log_k = math.log(self.draw.k)
         true = F.logsigmoid(m - self.draw.log_q(window).to(m.dtype) - log_k)
         noise = F.logsigmoid(drawn.log_q + log_k - drawn.m)
-        return Fitted(-true - noise.sum(-1), drawn=drawn)
+        return Fitted(-true - noise.sum(-1), drawn=drawn, m=m)
 
 
 @dataclass(frozen=True)
 class BatchNce:
-    """NCE whose noise words are the other targets of the window, k = N - 1 of them, at no cost of sampling.
+    """NCE whose noise words are the targets of the window's other streams, k = (B - 1)·T of them, at no cost of sampling.
 
-    Targets of a shuffled or long text are draws from the unigram distribution, so the optimum is NCE's
-    (Oualil & Klakow 2017).
+    Targets from elsewhere in a long text are draws from its unigram distribution, so the optimum is NCE's. Those of the
+    context's own stream are not: they are its neighbours (Oualil & Klakow 2017).
     """
 
     draw: Draw
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
-        w, shape = window.targets.reshape(-1), window.targets.shape
-        k = max(1, len(w) - 1)
+        w, (B, T) = window.targets.reshape(-1), window.targets.shape
+        if B < 2:
+            raise UserError(
+                "nce_batch takes its noise words from the other streams: training.batch must be at least 2."
+            )
         m = output.m_shared(w, c.reshape(-1, c.shape[-1]))  # (N, N): own target on the diagonal
-        log_kq = self.draw.log_q(window).reshape(-1).to(m.dtype) + math.log(k)
+        log_kq = self.draw.log_q(window).reshape(-1).to(m.dtype) + math.log((B - 1) * T)
         true = F.logsigmoid(m.diagonal() - log_kq)
-        noise = F.logsigmoid(log_kq - m)
-        loss = -true - noise.sum(-1) + noise.diagonal()
-        return Fitted(loss.view(shape))
+        stream = torch.arange(len(w)) // T
+        noise = F.logsigmoid(log_kq - m).masked_fill(stream == stream.unsqueeze(1), 0.0)
+        return Fitted((-true - noise.sum(-1)).view(B, T))

@@ -64,9 +64,10 @@ class Exact:
 
 @dataclass(frozen=True)
 class Sampled:
-    """alpha · (log Ẑ)² with Ẑ = (1/k) Σ e^{m_i}/q_i from the fit's own noise words: nothing grows with V.
+    """alpha · (log Ẑ)² with Ẑ = e^{m(w)} + (1/k) Σ_{w_i ≠ w} e^{m_i}/q_i from the fit's own noise words: nothing grows with V.
 
-    log Ẑ is low by about Var(Ẑ)/(2 Z²), so what it pulls to 0 is a little above log Z; a constant part of that is removed by `shift`.
+    log Ẑ is low by about Var(Ẑ)/(2 Z²), so log Z ends a little above 0; a constant part of that is removed by `shift`.
+    In expectation it is alpha (log Z)² and about alpha Var(Ẑ)/Z², which holds back what is likely and hard to draw.
     """
 
     alpha: float
@@ -74,7 +75,8 @@ class Sampled:
 
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
         drawn = fitted.drawn or self.draw(output, c, window, rng)
-        return self.alpha * drawn.log_z_hat() ** 2
+        m = output.m(window.targets, c) if fitted.m is None else fitted.m
+        return self.alpha * drawn.log_z_hat(window, m) ** 2
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ class Corpus:
             raise UserError(f'There is no split "{split}" in {self.name}; it has {", ".join(self.splits)}.')
         return self.splits[split]
 
+    def counts(self, at_once: int = 1 << 22) -> np.ndarray:
+        """How often each word stands in the training text as it is used, which `max_words` may have cut."""
+        total, ids = np.zeros(len(self.vocab), dtype=np.int64), self["train"]
+        for start in range(0, len(ids), at_once):
+            total += np.bincount(ids[start : start + at_once], minlength=len(total))
+        return total
+
     def sentences(self, split: str, at_once: int = 1 << 20) -> Iterator[list[str]]:
         """The words of each sentence as the models see them, without <eos>; the text is never held as a whole."""
         ids, words, eos = self[split], self.vocab.words, self.vocab.eos
