@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from selfnorm.errors import UserError
+from selfnorm.files import is_locked
 from selfnorm.names import NAMES, label, settle
 from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.menu import menus
 from selfnorm.report.page import write_report
+from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import find, paper_tables
+from selfnorm.report.tidy import tidy
 from selfnorm.results import Measurement, parse_signature, signature
 from selfnorm.study.engines import run_here
 from selfnorm.study.plan import chosen, read_study, run_name
 from selfnorm.study.progress import progress_of, seconds_left
+from selfnorm.study.view import differing
 
 from .conftest import write_text
 
@@ -254,3 +262,116 @@ def test_a_cell_takes_no_run_with_other_settings() -> None:
         measured = Measurement(line, words=10, seconds=1, seed=1, **numbers)
         records.append(Record(line, measured, parse_signature(line)))
     assert [r.run for r in find(cell, records)] == [signature(recipe, "valid")]
+
+
+def test_a_study_takes_its_trainings_with_it_when_it_is_terminated(study_file: Path, tmp_path: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "selfnorm",
+        "study",
+        "run",
+        str(study_file),
+        "--to",
+        str(tmp_path / "s"),
+        "--jobs",
+        "1",
+    ]
+    study = subprocess.Popen([*line, "--set", "training.epochs=1000"], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "s").glob("*/history.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    (folder,) = (path.parent for path in (tmp_path / "s").glob("*/history.jsonl"))
+    assert is_locked(folder)
+    study.terminate()
+    assert study.wait(timeout=30) == 143
+    while is_locked(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_locked(folder), "its training is gone too"
+
+
+def test_a_run_another_process_trains_is_waited_for(study_file: Path, tmp_path: Path, capfd: Any) -> None:
+    (first, *_) = planned = list(read_study(str(study_file)).planned)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "s" / first.name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+    found: list[list[str]] = []
+    thread = threading.Thread(target=lambda: found.append(run_here(planned, tmp_path / "s", 1)))
+    thread.start()
+    second = tmp_path / "s" / planned[1].name / "test.shift.json"
+    deadline = time.monotonic() + 90
+    while not second.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert second.exists() and not (tmp_path / "s" / first.name / "valid.json").exists()
+    holder.communicate()
+    thread.join(timeout=90)
+    assert found == [[]] and (tmp_path / "s" / first.name / "test.shift.json").exists()
+    assert f"waiting for {first.name}" in capfd.readouterr().err
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from selfnorm.files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_wrong_steps_and_two_kinds_of_seeds_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('then = ["valid", "tset"]\n')
+    with pytest.raises(UserError, match="'tset'"):
+        read_study(str(tmp_path / "s.toml"))
+    (tmp_path / "s.toml").write_text('[[grid]]\n"training.seed" = [7, 8]\n')
+    assert [p.recipe.training.seed for p in read_study(str(tmp_path / "s.toml")).planned] == [7, 8]
+    with pytest.raises(UserError, match="Leave one of them out"):
+        read_study(str(tmp_path / "s.toml"), seeds=2)
+    (tmp_path / "s.toml").write_text("grid = []\n")
+    with pytest.raises(UserError, match="nothing to train"):
+        read_study(str(tmp_path / "s.toml"))
+
+
+def test_a_plan_tells_runs_of_one_name_apart(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[[grid]]\n"model.dropout" = [0.0, 0.5]\n"model.d" = [8, 16]\n')
+    planned = read_study(str(tmp_path / "s.toml")).planned
+    assert set(differing(planned).values()) == {"model.dropout=0.0", "model.dropout=0.5"}
+    assert not differing(planned[:1])
+
+
+def test_a_row_says_what_is_not_usual() -> None:
+    plain = made_up("nce", 100)
+    assert plain.name == plain.full_name == "NCE-LM"
+    other = replace(plain, parts={**plain.parts, "noise": "uniform", "shared": "token", "others": "dropout=0.0"})
+    assert other.name == "NCE-LM, noise uniform, noise per token"
+    assert other.full_name == "NCE-LM, noise uniform, noise per token, dropout=0.0"
+    penalized = made_up("nce_r", 650, alpha="10")
+    assert penalized.name == "NCE-R-LM α=10, γ=1"
+    assert replace(penalized, parts={**penalized.parts, "gamma": "0.1"}).name == "NCE-R-LM α=10"
+    assert not find({"data": "ptb", "split": "valid", "criterion": "nce", "d": 100}, [other])
+
+
+def test_seeds_of_one_recipe_get_a_mean_and_a_spread() -> None:
+    one = made_up("nce", 100, perplexity=150.0)
+    two = replace(made_up("nce", 100, perplexity=154.0), parts={**one.parts, "seed": "2"})
+    (table,) = seed_tables([one, two, made_up("softmax", 100)])
+    assert [row[0] for row in table.rows] == ["NCE-LM"] and table.rows[0][4] == "2"
+    assert table.rows[0][7] == "152.00 ± 2.83"
+
+
+def test_a_csv_is_one_row_of_numbers_per_measurement() -> None:
+    first = made_up("nce", 100)
+    bounded = replace(first, measured=replace(first.measured, intervals={"sigma_z": (0.1, 0.2)}))
+    rows = list(csv.DictReader(io.StringIO(tidy([bounded, made_up("softmax", 100)]))))
+    assert len(rows) == 2 and float(rows[0]["sigma_z_high"]) == 0.2 and rows[1]["sigma_z_high"] == ""
+    assert rows[0]["criterion"] == "nce" and float(rows[0]["perplexity"]) > 0 and None not in rows[0]
+
+
+@pytest.mark.parametrize("broken", [{"perplexity": None}, {"signature": "foo"}, {"mu_z": "0.1"}])
+def test_a_file_that_only_looks_like_a_measurement_is_an_error(tmp_path: Path, broken: dict[str, Any]) -> None:
+    made_up("nce", 100).measured.write(tmp_path / "valid.json")
+    table = json.loads((tmp_path / "valid.json").read_text())
+    (tmp_path / "valid.json").write_text(json.dumps({**table, **broken}))
+    with pytest.raises(UserError, match="not a whole measurement"):
+        collect(tmp_path)

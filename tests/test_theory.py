@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw, Fitted
-from selfnorm.criteria.nce import BatchNce, Nce
+from selfnorm.criteria.nce import Nce
 from selfnorm.criteria.penalty import Exact
 from selfnorm.criteria.softmax import Softmax
 from selfnorm.noise import Noise
@@ -105,22 +105,6 @@ def test_the_penalty_on_a_share_of_contexts_is_unbiased_in_gamma(subset: str) ->
     whole = float(Exact(2.0)(made, c, window, nothing, rng).sum())
     some = [float(Exact(2.0, 0.1, subset)(made, c, window, nothing, rng).sum()) for _ in range(4000)]
     assert np.mean(some) == pytest.approx(whole, abs=4 * np.std(some) / math.sqrt(len(some)))
-
-
-def test_batch_nce_is_nce_with_the_other_targets_as_noise() -> None:
-    made, c = output(), contexts(4)
-    w = torch.tensor([[2, 5, 2, 7]])
-    q = np.random.default_rng(0).dirichlet(np.ones(V))
-    draw = Draw(Noise(q), 1)
-    got = BatchNce(draw)(made, c, Window(w, w), torch.Generator()).loss.squeeze(0)
-    m = made.all_m(c[0]).detach()
-    for n in range(4):
-        slow = 0.0
-        for j in range(4):
-            word = int(w[0, j])
-            x = float(m[n, word]) - math.log(3 * q[word])
-            slow += math.log1p(math.exp(-x)) if j == n else math.log1p(math.exp(x))
-        assert float(got[n].detach()) == pytest.approx(slow, rel=1e-5)
 
 
 @pytest.mark.parametrize("link", ["", "squash"])

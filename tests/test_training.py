@@ -22,13 +22,14 @@ from selfnorm.criteria import MENU
 from selfnorm.errors import Diverged, UserError
 from selfnorm.experiment import calibrate_run, measure_split, run
 from selfnorm.model import LanguageModel
+from selfnorm.opening import open_with_text
 from selfnorm.recipe import Recipe, write_recipe
-from selfnorm.results import Measurement, read_measurement
+from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
 from selfnorm.runs import fresh_model, load_model, open_run
 from selfnorm.text import open_corpus
 from selfnorm.train import Place, train
 
-from .conftest import tiny
+from .conftest import tiny, write_text
 
 
 @pytest.mark.parametrize("name", MENU)
@@ -120,7 +121,7 @@ def test_tied_tables_are_one_parameter_and_survive_saving(text_file: Path, tmp_p
 
 
 def test_two_trainers_cannot_share_a_folder(text_file: Path, tmp_path: Path) -> None:
-    from selfnorm.runs import locked
+    from selfnorm.files import locked
 
     with locked(tmp_path / "run"), pytest.raises(UserError, match="another process"):
         run(tiny(text_file), tmp_path / "run")
@@ -287,3 +288,44 @@ def test_a_text_may_move_between_two_calls(text_file: Path, tmp_path: Path) -> N
     moved = replace(recipe, data=replace(recipe.data, folder=str(tmp_path)))
     run(replace(moved, training=replace(moved.training, epochs=3)), tmp_path / "run")
     assert open_run(tmp_path / "run").recipe.data.folder == str(tmp_path)
+
+
+def test_a_run_on_a_text_of_ones_own_can_be_used_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    file = write_text(tmp_path / "here" / "own.txt")
+    monkeypatch.chdir(tmp_path / "here")
+    recipe = tiny(Path("own.txt"))
+    made = run(recipe, tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    assert open_with_text(made.folder)[1].name == "tiny"
+    (tmp_path / "there").mkdir()
+    file.rename(tmp_path / "there" / "own.txt")
+    with pytest.raises(UserError, match="does not exist"):
+        open_with_text(made.folder)
+    assert open_with_text(made.folder, "there")[1].name == "tiny"
+    run(replace(recipe, data=replace(recipe.data, file="there/own.txt")), made.folder)  # the same text elsewhere
+
+
+def test_a_run_made_longer_is_measured_again(tmp_path: Path) -> None:
+    recipe = tiny(write_text(tmp_path / "own.txt"))
+    recipe = replace(
+        recipe, training=replace(recipe.training, epochs=1, learning_rate=1e-9)
+    )  # the first epoch stays about best
+    for epochs in (1, 2):
+        longer = replace(recipe, training=replace(recipe.training, epochs=epochs))
+        made = run(longer, tmp_path / "run", ["test"])
+        told = parse_signature(json.loads(made.file("test.json").read_text())["signature"])
+        assert told["epochs"] == str(epochs)
+
+
+def test_weights_may_be_read_by_whoever_may_read_the_rest(tmp_path: Path) -> None:
+    made = run(tiny(write_text(tmp_path / "own.txt")), tmp_path / "run")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in made.folder.iterdir() if not path.name.startswith(".")}
+    assert len(set(modes.values())) == 1, modes
+
+
+@pytest.mark.parametrize("line", ["3", '{"epoch": 2}', '{"epoch": 1, "perplexity": null, "sigma_z": 1, "seconds": 2}'])
+def test_a_history_that_training_did_not_write_is_an_error(tmp_path: Path, line: str) -> None:
+    (tmp_path / "history.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match="line 1"):
+        read_history(tmp_path / "history.jsonl")

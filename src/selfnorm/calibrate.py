@@ -10,11 +10,11 @@ no labels, no new text, the probabilities stay what they were.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Budget:
     """How much the network may cost to fit."""
 
     contexts: int = 1_000_000
-    passes: int = 4
+    passes: float = 4
     minutes: float = 30.0
     hidden: tuple[int, ...] = (128, 128)
     frequent: int = 256
@@ -86,22 +86,31 @@ def mlp(
     budget: Budget,
     rng: torch.Generator,
     advance: Advance = lambda n: None,
-) -> Mlp:
-    """Fit g(c) to exact log Z on training contexts, dropout off. Contexts stream through a file, not memory."""
+) -> tuple[Mlp, Budget]:
+    """Fit g(c) to exact log Z on training contexts, dropout off. Contexts stream through a file, not memory.
+
+    Gives the network and what of the budget was used, which is less of it where time ran out.
+    """
     start, d = time.monotonic(), model.output.d
     count = min(budget.contexts, len(train) - 1)
-    with tempfile.TemporaryDirectory(prefix="selfnorm-") as folder:
-        c_file = np.lib.format.open_memmap(Path(folder) / "c.npy", "w+", np.float32, (count, d))
-        z_file = np.lib.format.open_memmap(Path(folder) / "z.npy", "w+", np.float32, (count,))
-        place = 0
-        for c, log_z in _pairs(model, train, count):
-            c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
-            place += len(c)
-            advance(len(c))
-        network = Mlp(d, budget.hidden, min(budget.frequent, model.output.V))
-        look_up(network, model.output)
-        fit(network, c_file, z_file, budget, rng, advance, start)
-    return network.requires_grad_(False)
+    c_file, z_file = _file(count, d), _file(count)
+    place = 0
+    for c, log_z in _pairs(model, train, count):
+        c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
+        place += len(c)
+        advance(len(c))
+        if time.monotonic() - start > 30 * budget.minutes:  # half of the time, so that the other half can fit
+            break
+    network = Mlp(d, budget.hidden, min(budget.frequent, model.output.V))
+    look_up(network, model.output)
+    passes = fit(network, c_file[:place], z_file[:place], budget, rng, advance, start)
+    return network.requires_grad_(False), replace(budget, contexts=place, passes=passes)
+
+
+def _file(*shape: int) -> np.ndarray:
+    """Numbers on disk under no name: the space is free again when the process ends, however it ends."""
+    with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
+        return np.memmap(handle, np.float32, "w+", shape=shape)
 
 
 def look_up(network: Mlp, output: Output) -> None:
@@ -116,13 +125,13 @@ def look_up(network: Mlp, output: Output) -> None:
 def fit(
     network: Mlp, c: np.ndarray, log_z: np.ndarray, budget: Budget, rng: torch.Generator,
     advance: Advance = lambda n: None, start: float | None = None,
-) -> None:  # fmt: skip
-    """Bring network(c) near log Z, for c (n, d) and log Z (n,); `start` is when the time budget began to run."""
+) -> float:  # fmt: skip
+    """Bring network(c) near log Z, for c (n, d) and log Z (n,); `start` is when the time budget began to run. Gives the passes made."""
     with torch.no_grad():
         pieces = ((network.features(x), z) for x, z in _pieces(c, log_z))
         network.affine.load_state_dict(_least_squares(pieces, network.affine.a.numel()).state_dict())
         network.scatter(rng)
-    _descend(network, c, log_z, budget, rng, start or time.monotonic(), advance)
+    return _descend(network, c, log_z, budget, rng, start or time.monotonic(), advance)
 
 
 def _pairs(model: LanguageModel, ids: np.ndarray, count: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -148,10 +157,10 @@ def _descend(
     rng: torch.Generator,
     start: float,
     advance: Advance,
-) -> None:
-    """AdamW with a one-cycle rate on the squared error; stops early at the time budget."""
-    size, count = 512, len(c_file)
-    steps = max(1, budget.passes * (count // size))
+) -> float:
+    """AdamW with a one-cycle rate on the squared error; stops early at the time budget. Gives the passes made."""
+    size, count, made = 512, len(c_file), 0
+    steps = math.ceil(budget.passes * -(-count // size))
     optimizer = torch.optim.AdamW(normalizer.parameters(), lr=2e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps + 1, pct_start=0.15)
     for c, log_z in _batches(c_file, z_file, size, steps, rng):
@@ -161,8 +170,10 @@ def _descend(
         optimizer.step()
         schedule.step()
         advance(len(c))
+        made += 1
         if time.monotonic() - start > 60 * budget.minutes:
-            return
+            break
+    return round(budget.passes * made / steps, 2)
 
 
 def _batches(

@@ -18,25 +18,25 @@ from selfnorm.completing import challenge, choose, result
 from selfnorm.criteria import make_criterion
 from selfnorm.drive import Driver
 from selfnorm.errors import UserError, nearest
-from selfnorm.files import write_json
+from selfnorm.files import locked, read_json, write_json
 from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory
 from selfnorm.model import LanguageModel
 from selfnorm.names import lookup, settle
-from selfnorm.recipe import Recipe
-from selfnorm.results import TIMES, Measurement, command_line, environment, signature
+from selfnorm.recipe import Data, Recipe
+from selfnorm.results import TIMES, Measurement, check_step, command_line, environment, parse_signature, signature
 from selfnorm.runs import (
     Run,
     create,
+    fitted,
     has_calibration,
     load_model,
-    locked,
     refuse_replaced,
     save_calibration,
     stamp,
     trained_epochs,
 )
-from selfnorm.terminal import progress
+from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus, open_corpus
 from selfnorm.theory import check_theorems
 
@@ -44,19 +44,14 @@ from selfnorm.theory import check_theorems
 def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     """Train as the recipe says, from the start or from where an earlier call was stopped; then measure."""
     for step in then:
-        what, _, kind = step.partition(".")
-        known = what in ("train", "valid", "test", "complete") and kind in ("", "shift", "affine", "mlp")
-        if not known and step != TIMES:
-            raise UserError(
-                f"--then {step}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete, or times."
-            )
+        what, kind = check_step(step)
         if kind and lookup(recipe.criterion.name).pins == "normalized":
             raise UserError(
                 f"--then {step}: {recipe.criterion.name} is normalized by construction; nothing to calibrate."
             )
         if what == "complete":
             challenge(recipe.data)  # refused now rather than after hours of training
-    recipe = replace(recipe, criterion=settle(recipe.criterion))
+    recipe = replace(recipe, criterion=settle(recipe.criterion), data=_found(recipe.data))
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
     corpus = open_corpus(recipe.data)
@@ -69,6 +64,11 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     return made
 
 
+def _found(data: Data) -> Data:
+    """A text of the user's own is written down by its full path, so that the run can be used from anywhere."""
+    return replace(data, file=str(Path(data.file).resolve())) if data.file and Path(data.file).exists() else data
+
+
 def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
     """What comes after training. Done steps stay.
 
@@ -78,7 +78,7 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
     for step in steps:
         what, _, kind = step.partition(".")
         kind = kind or "none"
-        if made.file(f"{step}.json").exists():
+        if _stands(made, f"{step}.json"):
             continue
         if not has_calibration(made, kind):
             calibrate_run(made, corpus, kind)
@@ -89,6 +89,16 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
             write_json(made.file(f"{step}.json"), time_run(made, corpus))
         else:
             measure_split(made, corpus, what, kind)
+
+
+def _stands(made: Run, name: str) -> bool:
+    """Is there such a result, of the run as long as it is now? A run that was made longer is measured again."""
+    if not made.file(name).exists():
+        return False
+    now = parse_signature(signature(made.recipe, "", trained=trained_epochs(made.folder)))
+    found = read_json(made.file(name))
+    told = parse_signature(str(found.get("signature", ""))) if isinstance(found, dict) else {}
+    return told.get("epochs") == now["epochs"]
 
 
 def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = None) -> dict[str, Any]:
@@ -103,7 +113,7 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
         torch.Generator().manual_seed(made.recipe.training.seed),
     )
     count = min(budget.contexts, len(train_ids) - 1)
-    work = {"shift": 0, "affine": count, "mlp": count * (1 + budget.passes)}
+    work, used = {"shift": 0, "affine": count, "mlp": count * (1 + budget.passes)}, replace(budget, contexts=count)
     if kind not in work:
         raise UserError(f"--with {kind}: unknown calibration.{nearest(kind, work)} Known: {', '.join(work)}.")
     with progress(f"calibrate {kind}", work[kind] or None, "contexts") as advance:
@@ -113,10 +123,12 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
         elif kind == "affine":
             normalizer = affine(model, train_ids, budget, advance)
         else:
-            normalizer = mlp(model, train_ids, budget, rng, advance)
+            normalizer, used = mlp(model, train_ids, budget, rng, advance)
+            if used.passes < budget.passes:
+                say(f"the time was up after {used.contexts:,} contexts and {used.passes:g} of {budget.passes:g} passes")
     seconds, before = time.monotonic() - start, validate(model, valid)
     after = validate(_with(model, normalizer), valid)
-    found = facts(before, after, seconds, None if kind == "shift" else replace(budget, contexts=count))
+    found = facts(before, after, seconds, None if kind == "shift" else used)
     refuse_replaced(made, weights)
     save_calibration(made, kind, normalizer, found)
     return found
@@ -140,7 +152,7 @@ def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None
     """Measure the run's best model on a split and store the numbers in its folder."""
     kind = made.calibration if calibration is None else calibration
     weights, model = stamp(made), load_model(made, calibration=kind)
-    ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder))
+    ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder), fitted(made, kind))
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
+
+LOCK = ".lock"
+UMASK = os.umask(0o022)  # it can only be asked by setting it
+os.umask(UMASK)
 
 
 @contextmanager
@@ -21,9 +26,36 @@ def atomic(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb+") as handle:
             os.fsync(handle.fileno())
+        temporary.chmod(0o666 & ~UMASK)  # libraries that write for us may have made it ours alone
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One trainer at a time: the lock goes with the process, however it ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{folder} is being trained by another process. Wait for it, or choose another folder."
+            ) from None
+        yield
+
+
+def is_locked(folder: Path) -> bool:
+    """Is another process training there just now?"""
+    if not (folder / LOCK).exists():
+        return False
+    with (folder / LOCK).open("rb") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -24,14 +24,15 @@ class Name:
     gamma: float = 1.0
     penalty: str = "exact"
     subset: str = "contexts"
+    alone: str = "yes"  # what the fit without its penalty does to log Z
     draws: bool = False  # noise words, k of them
     normalizes: float = 0.0  # the share of contexts whose log Z a training step computes, for time estimates
 
 
 NAMES: dict[str, Name] = {
-    "softmax": Name("SM-LM", "no", normalizes=1.0),
-    "devlin": Name("DEV-LM", "yes", alpha=1.0, normalizes=1.0),
-    "andreas": Name("AND-LM", "constant", alpha=1.0, gamma=0.1, normalizes=0.1),
+    "softmax": Name("SM-LM", "no", alone="no", normalizes=1.0),
+    "devlin": Name("DEV-LM", "yes", alone="no", alpha=1.0, normalizes=1.0),
+    "andreas": Name("AND-LM", "constant", alone="", alpha=1.0, gamma=0.1, normalizes=0.1),
     "nce": Name("NCE-LM", "yes", draws=True),
     "nce_r": Name("NCE-R-LM", "yes", alpha=10.0, gamma=0.1, subset="windows", normalizes=0.1, draws=True),
     "nce_s": Name("NCE, sampled penalty", "yes", alpha=0.1, penalty="sampled", draws=True),
@@ -40,13 +41,15 @@ NAMES: dict[str, Name] = {
     "negative": Name("PMI-LM", "yes", draws=True),
     "linear_bound": Name("linear bound", "yes", draws=True),
     "snis": Name("self-normalized importance sampling", "yes", draws=True),
-    "infrequent": Name("infrequent normalization", "yes", alpha=1.0, gamma=0.1, penalty="none", normalizes=0.1),
-    "z_loss": Name("z-loss", "yes", alpha=1e-4, normalizes=1.0),
-    "variance": Name("variance regularization", "constant", alpha=0.1, penalty="variance", normalizes=1.0),
-    "importance": Name("importance sampling", "no", draws=True),
-    "sampled_softmax": Name("sampled softmax", "no", draws=True),
-    "ranking": Name("ranking NCE", "no", draws=True),
-    "blackout": Name("BlackOut", "no", draws=True),
+    "infrequent": Name(
+        "infrequent normalization", "yes", alone="no", alpha=1.0, gamma=0.1, penalty="none", normalizes=0.1
+    ),
+    "z_loss": Name("z-loss", "yes", alone="no", alpha=1e-4, normalizes=1.0),
+    "variance": Name("variance regularization", "constant", alone="no", alpha=0.1, penalty="variance", normalizes=1.0),
+    "importance": Name("importance sampling", "no", alone="no", draws=True),
+    "sampled_softmax": Name("sampled softmax", "no", alone="no", draws=True),
+    "ranking": Name("ranking NCE", "no", alone="no", draws=True),
+    "blackout": Name("BlackOut", "no", alone="no", draws=True),
     "adaptive": Name("adaptive softmax", "normalized", normalizes=0.2),
     "classes": Name("class softmax", "normalized", normalizes=0.02),
 }
@@ -73,11 +76,21 @@ def settle(settings: CriterionSettings) -> CriterionSettings:
 
 
 def pins(settings: CriterionSettings) -> str:
-    """What these settings do to log Z: a softmax whose penalty has no weight is a softmax, whatever its name."""
+    """What these settings do to log Z: the fit by itself, or the fit and a penalty that has a weight.
+
+    A penalty on (log Z)², exact or sampled, pins it whatever the fit; one on its variance leaves a constant. A softmax
+    whose penalty has no weight is a softmax, whatever its name.
+    """
     chosen = settle(settings)
-    if chosen.name in ("devlin", "z_loss", "variance") and (chosen.alpha <= 0 or chosen.penalty == "none"):
-        return NAMES["softmax"].pins
-    return NAMES[chosen.name].pins
+    own = NAMES[chosen.name]
+    if own.pins == "normalized":
+        return own.pins
+    if chosen.name == "infrequent":  # its penalty is part of the fit
+        return "yes" if chosen.alpha > 0 else "no"
+    penalty = chosen.penalty if chosen.alpha > 0 else "none"
+    if penalty in ("exact", "sampled"):
+        return "constant" if chosen.name == "andreas" else "yes"
+    return "constant" if penalty == "variance" and own.alone == "no" else own.alone
 
 
 def label(criterion: str) -> str:

@@ -17,6 +17,9 @@ def open_with_text(folder: Path, from_: str = "") -> tuple[Run, Corpus]:
     """The run and its corpus; `from_` says where the text is now, if it moved."""
     run = open_run(folder)
     data = replace(run.recipe.data, folder=from_) if from_ else run.recipe.data
+    if from_ and data.file:
+        moved = Path(from_) / Path(data.file).name if Path(from_).is_dir() else Path(from_)
+        data = replace(data, file=str(moved))
     corpus = open_corpus(data)
     if corpus.vocab.words != run.vocab.words:
         raise UserError(
@@ -58,4 +61,7 @@ def remaining_sigma(run: Run) -> float | None:
     """sigma_z left on the validation text after the calibration in use, if that is known."""
     path = run.file("calibration.json")
     facts = read_json(path).get(run.calibration) if path.exists() else None
-    return None if facts is None else float(facts["valid_after"]["sigma_z"])
+    try:
+        return None if facts is None else float(facts["valid_after"]["sigma_z"])
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} does not say what {run.calibration} left. Calibrate again.") from None

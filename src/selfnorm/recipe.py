@@ -42,7 +42,7 @@ class Model:
 
 @dataclass(frozen=True)
 class CriterionSettings:
-    """What is minimized. alpha or gamma below 0 stands for the criterion's own default."""
+    """What is minimized. alpha or gamma -1 stands for the criterion's own default."""
 
     name: str = "nce"
     alpha: float = -1.0  # weight of (log Z)²
@@ -198,8 +198,13 @@ def check(recipe: Recipe) -> None:
         abs(c.power) <= 10, f"criterion.power = {c.power}: noise is unigram^power; between -10 and 10 was expected"
     )
     _require(
-        c.gamma <= 1 and c.gamma != 0,
-        f"criterion.gamma = {c.gamma}: it is the share of contexts whose log Z is penalized, above 0 and at most 1. "
+        c.alpha >= 0 or c.alpha == -1,
+        f"criterion.alpha = {c.alpha}: the weight of (log Z)² must be at least 0 (-1 takes the criterion's own)",
+    )
+    _require(
+        0 < c.gamma <= 1 or c.gamma == -1,
+        f"criterion.gamma = {c.gamma}: it is the share of contexts whose log Z is penalized, above 0 and at most 1 "
+        "(-1 takes the criterion's own). "
         "Use 1 for Devlin, 0.1 for the paper's NCE-R",
     )
     _require(

@@ -23,6 +23,10 @@ OTHERS = {
     "model": ("dropout", "init", "tied"),
     "training": ("batch", "steps", "learning_rate", "decay", "decay_after", "clip"),
 }
+IN_HISTORY = ("epoch", "perplexity", "sigma_z", "seconds")  # of each line, beside others
+IN_SIGNATURE = ("data", "split", "criterion", "d")
+NUMBERS = ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation", "words", "seconds", "seed")
+CALIBRATIONS = ("none", "shift", "affine", "mlp")
 TIMES = "times"  # the step that times scoring, and the kind_of_result of its JSON
 
 
@@ -63,23 +67,53 @@ def read_measurement(path: Path) -> Measurement:
         raise UserError(
             f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN"
         )
+    wrong = [name for name in NUMBERS if not _number(table[name])]
+    wrong += [f"signature {name}" for name in IN_SIGNATURE if name not in parse_signature(str(table["signature"]))]
+    if wrong:
+        raise UserError(
+            f"{path} is not a whole measurement: {wrong[0]} is wrong. Make it again with: selfnorm measure RUN"
+        )
     return Measurement(**{name: value for name, value in table.items() if name in names})
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """The lines training wrote, one per validation; none if there is no such file yet."""
     try:
-        return [json.loads(line) for line in read_text(path).split("\n") if line] if path.exists() else []
+        lines = [json.loads(line) for line in read_text(path).split("\n") if line] if path.exists() else []
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path} has a line that is not JSON ({error.msg}). Mend it, or remove the run to train it again."
         ) from None
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, dict) or not all(_number(line.get(key)) for key in IN_HISTORY):
+            raise UserError(
+                f"{path} line {number} is not one that training wrote: numbers {', '.join(IN_HISTORY)} were expected. "
+                "Mend it, or remove the run to train it again."
+            )
+    return lines
 
 
-def signature(recipe: Recipe, split: str, calibration: str = "none", trained: float | None = None) -> str:
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_step(step: str) -> tuple[str, str]:
+    """What follows a training, taken apart: test.mlp is ("test", "mlp"). Anything else than a known step is refused."""
+    what, _, kind = step.partition(".")
+    known = what in ("train", "valid", "test", "complete") and kind in ("", *CALIBRATIONS[1:])
+    if step != TIMES and not (known and step == what + (f".{kind}" if kind else "")):
+        raise UserError(
+            f"step {step!r}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete, or times."
+        )
+    return what, kind
+
+
+def signature(
+    recipe: Recipe, split: str, calibration: str = "none", trained: float | None = None, fitted: str = ""
+) -> str:
     """data:ptb|split:test|criterion:nce_r|…: every choice a number depends on, in one line.
 
-    A run whose training has not come to its end says how far it is: epochs:2 of 20.
+    A run whose training has not come to its end says how far it is: epochs:2 of 20. `fitted` is how a calibration was.
     """
     d, m, c, t = recipe.data, recipe.model, recipe.criterion, recipe.training
     parts = {
@@ -104,6 +138,8 @@ def signature(recipe: Recipe, split: str, calibration: str = "none", trained: fl
         "seed": t.seed,
         "version": __version__,
     }
+    if fitted:
+        parts["fitted"] = fitted
     if d.max_words:
         parts["max_words"] = d.max_words
     if others := _others(recipe):

@@ -10,9 +10,6 @@ complete.json  complete.mlp.json …                   sentence completion, one 
 
 from __future__ import annotations
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +25,8 @@ from selfnorm.files import atomic, read_json, write_json
 from selfnorm.model import LanguageModel, build
 from selfnorm.normalizers import Mlp
 from selfnorm.recipe import Recipe, read_recipe, write_recipe
-from selfnorm.results import environment, read_history
+from selfnorm.results import CALIBRATIONS, environment, read_history
 from selfnorm.text import Vocab, read_vocab
-
-CALIBRATIONS = ("none", "shift", "affine", "mlp")
 
 
 @dataclass(frozen=True)
@@ -53,20 +48,6 @@ class Run:
         if kind not in CALIBRATIONS:
             raise UserError(f"{path} does not say which calibration is in use. Remove it and calibrate again.")
         return str(kind)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One trainer at a time: the lock goes with the process, however it ends."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{folder} is being trained by another process. Wait for it, or choose another folder."
-            ) from None
-        yield
 
 
 def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
@@ -106,7 +87,8 @@ def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
 
 def _fixed(recipe: Recipe) -> Recipe:
     free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
-    return replace(recipe, data=replace(recipe.data, folder=""), training=replace(recipe.training, **free))
+    data = replace(recipe.data, folder="", file=Path(recipe.data.file).name)
+    return replace(recipe, data=data, training=replace(recipe.training, **free))
 
 
 def trained_epochs(folder: Path) -> float:
@@ -207,15 +189,34 @@ def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str
         run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
     with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
         save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary)
-    path = run.file("calibration.json")
-    known = read_json(path) if path.exists() else {}
-    write_json(path, {**known, "kind": kind, kind: facts})
+    write_json(run.file("calibration.json"), {**_stored(run), "kind": kind, kind: facts})
 
 
 def use_calibration(run: Run, kind: str) -> None:
     """Make a stored calibration (or none) the one in use."""
+    write_json(run.file("calibration.json"), {**_stored(run), "kind": kind})
+
+
+def _stored(run: Run) -> dict[str, Any]:
+    """What calibration.json says; nothing if it is not there or not ours, since it is about to be written anew."""
     path = run.file("calibration.json")
-    write_json(path, {**(read_json(path) if path.exists() else {}), "kind": kind})
+    try:
+        table = read_json(path) if path.exists() else {}
+    except UserError:
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def fitted(run: Run, kind: str) -> str:
+    """How a stored calibration was fitted, for signatures: 128x128,256 frequent,929588 contexts,4 passes."""
+    facts = _stored(run).get(kind)
+    if kind not in ("affine", "mlp") or not isinstance(facts, dict) or "contexts" not in facts:
+        return ""
+    contexts = f"{facts['contexts']} contexts"
+    if kind == "affine":
+        return contexts
+    hidden = "x".join(str(size) for size in facts.get("hidden", ()))
+    return f"{hidden},{facts.get('frequent', 0)} frequent,{contexts},{facts.get('passes', 0):g} passes"
 
 
 def has_calibration(run: Run, kind: str) -> bool:

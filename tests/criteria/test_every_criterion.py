@@ -11,7 +11,7 @@ from selfnorm.batches import Window
 from selfnorm.criteria import MENU, make_criterion
 from selfnorm.errors import UserError
 from selfnorm.model import build
-from selfnorm.names import NAMES
+from selfnorm.names import NAMES, pins
 from selfnorm.recipe import CriterionSettings, Model
 from selfnorm.sgd import step
 
@@ -164,6 +164,28 @@ def test_a_constant_added_to_every_score_matters_exactly_where_z_is_pinned(name:
     after = float(total(criterion, output, c, window).detach())
     moves = NAMES[name].pins == "yes" or name == "andreas"
     assert (abs(after - before) > 1e-6) == moves
+
+
+@pytest.mark.parametrize("name", [n for n in MENU if MENU[n].output == "full"])
+@pytest.mark.parametrize("penalty", ["exact", "sampled", "variance", "none"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+def test_what_settings_say_they_do_to_log_z_is_what_they_do(name: str, penalty: str, alpha: float) -> None:
+    settings = CriterionSettings(name=name, k=6, alpha=alpha, penalty=penalty, gamma=1.0)
+    try:
+        criterion = make_criterion(settings, COUNTS)
+    except UserError:
+        assert name in ("andreas", "negative", "snis", "infrequent"), (
+            "no lower bound, scores that are not log p, or its own"
+        )
+        return
+    _, output, c, window = problem(name)
+    before = float(total(criterion, output, c, window).detach())
+    with torch.no_grad():
+        output.bias += 0.7
+    moves = abs(float(total(criterion, output, c, window).detach()) - before) > 1e-6
+    assert moves == (pins(settings) == "yes" or name == "andreas")
+    if pins(settings) == "constant":
+        assert name == "andreas" or (penalty == "variance" and alpha > 0)
 
 
 @pytest.mark.parametrize("name", ["nce", "blackout", "ranking"])

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import errno
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from cyclopts import App, CycloptsError
 from rich.console import Console
@@ -17,6 +22,7 @@ app = App(
     help="Language models that need no softmax when they are used: train, measure, calibrate, score.",
     version=__version__,
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
 training.register(app)
 using.register(app)
@@ -30,13 +36,14 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        app(
-            given,
-            exit_on_error=False,
-            print_error=True,
-            error_console=Console(stderr=True),
-            result_action="return_none",
-        )
+        with _terminable():
+            app(
+                given,
+                exit_on_error=False,
+                print_error=True,
+                error_console=Console(stderr=True),
+                result_action="return_none",
+            )
     except CycloptsError:
         return 2
     except UserError as error:
@@ -63,6 +70,23 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1 if error.errno == errno.ENOSPC else 2
     return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM unwind like Ctrl-C does, so that a study takes its trainings with it and nothing is left half-way."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _first_line(error: Exception) -> str:

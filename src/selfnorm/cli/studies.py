@@ -65,10 +65,13 @@ def plan(
     """
     from selfnorm.study.plan import chosen, read_study
     from selfnorm.study.progress import seconds_left
-    from selfnorm.study.view import HEAD, clock, status_rows
+    from selfnorm.study.view import HEAD, clock, differing, status_rows
 
     planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
-    table(f"{name}: {len(planned)} runs", HEAD, status_rows(planned, to))
+    rows, told = status_rows(planned, to), differing(planned)
+    if told:
+        rows = [[*row, told.get(row[0], "")] for row in rows]
+    table(f"{name}: {len(planned)} runs", [*HEAD, "settings"] if told else HEAD, rows)
     left = seconds_left(planned, to, _jobs(jobs))
     say("no run has been timed yet" if left is None else f"about {clock(left)} left")
 

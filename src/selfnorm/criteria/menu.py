@@ -20,7 +20,7 @@ from selfnorm.criteria.penalty import Exact, Penalty, Sampled, Variance
 from selfnorm.criteria.sampled import BlackOut, Importance, Ranking, SampledSoftmax
 from selfnorm.criteria.softmax import Softmax
 from selfnorm.errors import UserError
-from selfnorm.names import lookup, settle
+from selfnorm.names import lookup, pins, settle
 from selfnorm.noise import make_noise
 from selfnorm.output import Output
 from selfnorm.recipe import CriterionSettings
@@ -128,6 +128,15 @@ def make_criterion(
         raise UserError(
             f"criterion {settings.name} reads its scores through a function of its own; set model.squash = false."
         )
+    if squash and line.output != "full":
+        raise UserError(
+            f"criterion {settings.name} has an output layer of its own, without squash; set model.squash = false."
+        )
+    if not pins(chosen):
+        raise UserError(
+            f"criterion {settings.name} raises scores without end unless (log Z)² is penalized: set criterion.alpha above 0, and "
+            'criterion.penalty to "exact" or "sampled".'
+        )
     sampled = chosen.alpha > 0 and chosen.penalty == "sampled"
     noise = make_noise(chosen.noise if line.samples or sampled else "uniform", counts, chosen.power, ids)
     draw = Draw(noise, chosen.k, chosen.shared)
@@ -145,6 +154,8 @@ def _penalty(settings: CriterionSettings, line: Entry, draw: Draw) -> Penalty | 
         raise UserError(
             f"criterion {settings.name} is normalized by construction: log Z is 0 and needs no penalty. Leave alpha out."
         )
+    if settings.name == "infrequent":
+        raise UserError("criterion infrequent has its penalty in its fit: leave criterion.penalty out, and set alpha.")
     if settings.name in BENT:
         raise UserError(
             f"criterion {settings.name} does not learn log p itself, so a penalty would pin the wrong sum. Leave alpha out."

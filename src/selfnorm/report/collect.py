@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
-from selfnorm.names import NAMES, label
+from selfnorm.names import NAMES, Name, label, pins
+from selfnorm.recipe import CriterionSettings
 from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
 
 
@@ -22,12 +23,43 @@ class Record:
 
     @property
     def name(self) -> str:
-        """SM-LM, or DEV-LM α=0.1 where a penalty has a weight; how D' is drawn where that is not the usual way."""
-        alpha, name = self.parts.get("alpha", "0"), self.parts["criterion"]
-        usual = NAMES[name].subset if name in NAMES else ""
-        drawn = self.parts.get("subset", usual)
-        unusual = f", D' in {drawn}" if drawn != usual and self.parts.get("gamma", "1") != "1" else ""
-        return label(name) + (f" α={alpha}" if float(alpha) > 0 else "") + unusual
+        """SM-LM, or DEV-LM α=0.1 where a penalty has a weight; then whatever of the criterion is not the usual."""
+        alpha, own = self.parts.get("alpha", "0"), NAMES.get(self.parts["criterion"], Name("", "no"))
+        weighs = float(alpha) > 0
+        first = label(self.parts["criterion"]) + (f" α={alpha}" if weighs else "")
+        usual = {"gamma": f"{own.gamma:g}", "penalty": own.penalty if weighs else "none", "subset": own.subset}
+        usual |= {"noise": "unigram", "shared": "window"}
+        told = {
+            "gamma": "γ={}",
+            "penalty": "{} penalty",
+            "subset": "D' in {}",
+            "noise": "noise {}",
+            "shared": "noise per {}",
+        }
+        said = [key for key in usual if self.parts.get(key, usual[key]) != usual[key]]
+        if self.parts.get("gamma", "1") == "1":
+            said = [key for key in said if key != "subset"]
+        if not (own.draws or self.parts.get("penalty") == "sampled"):
+            said = [key for key in said if key not in ("noise", "shared")]
+        return ", ".join([first, *(told[key].format(self.parts[key]) for key in said)])
+
+    @property
+    def full_name(self) -> str:
+        """The name, and whatever of the model, its text and its training is not the usual."""
+        words = self.parts.get("max_words")
+        encoder, squash = self.parts.get("encoder", "lstm2"), self.parts.get("squash", "no")
+        more = [encoder] if encoder != "lstm2" else []
+        more += ["squash"] if squash == "yes" else []
+        more += [f"{int(words):,} words"] if words else []
+        more += [self.parts["others"].replace(",", ", ")] if "others" in self.parts else []
+        return ", ".join([self.name, *more])
+
+    @property
+    def pins(self) -> str:
+        """What the criterion, as it was set, does to log Z."""
+        name, alpha = self.parts["criterion"], float(self.parts.get("alpha", "0"))
+        penalty = self.parts.get("penalty", "") if alpha > 0 else ""
+        return pins(CriterionSettings(name=name, alpha=alpha, penalty=penalty)) if name in NAMES else "?"
 
     @property
     def k(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.names import label
-from selfnorm.report.tables import EXPECTED, Table, beside
+from selfnorm.report.tables import EXPECTED, Table, beside, usual_parts
 from selfnorm.results import parse_signature
 
 NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
@@ -44,6 +44,7 @@ def _same(cell: dict[str, Any], result: dict[str, Any]) -> bool:
     parts = parse_signature(result["signature"])
     wanted = {"criterion": cell["criterion"], "d": str(cell["d"]), "epochs": str(cell["epochs"]), "calibration": "none"}
     alike = all(parts.get(key) == value for key, value in wanted.items())
+    alike = alike and all(parts.get(key, value) == value for key, value in usual_parts(cell).items())
     schedule = parts.get("others", SCHEDULE) == SCHEDULE
     return alike and schedule and parts["alpha"] == f"{cell.get('alpha', 0):g}" and "max_words" not in parts
 

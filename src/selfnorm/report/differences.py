@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from selfnorm.names import label
 from selfnorm.report.collect import Record
 from selfnorm.report.menu import SAME
 from selfnorm.report.tables import Table
@@ -19,7 +20,7 @@ NOTES = [
 
 
 def difference_tables(records: Sequence[Record]) -> list[Table]:
-    """One table per text, split, size, length and seed: every raw model against NCE-LM, or the best if there is none."""
+    """One table per text, split, size, length and seed: every raw model against plain NCE-LM, or the best if there is none."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for r in records:
         if r.measured.blocks and r.calibration == "none":
@@ -30,7 +31,8 @@ def difference_tables(records: Sequence[Record]) -> list[Table]:
 
 def _table(group: Sequence[Record]) -> Table:
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    reference = next((r for r in ordered if r.parts["criterion"] == "nce"), ordered[0])
+    plain = [r for r in ordered if r.name == label("nce")]
+    reference = min(plain, key=lambda r: abs(int(r.k) - 100)) if plain else ordered[0]
     parts = reference.parts
     named = [f"{key} {parts[key]}" for key in ("max_words", "others") if key in parts]
     where = ", ".join([parts["data"], parts["split"], f"d = {parts['d']}", f"seed {parts['seed']}", *named])

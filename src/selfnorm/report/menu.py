@@ -7,7 +7,6 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from selfnorm.names import lookup
 from selfnorm.report.collect import Collected, Record
 from selfnorm.report.tables import Table
 
@@ -44,7 +43,7 @@ def _row(record: Record, collected: Collected) -> list[str]:
     return [
         record.name,
         record.k,
-        lookup(record.parts["criterion"]).pins,
+        record.pins,
         f"{m.perplexity:.1f}",
         f"{m.mu_z:+.3f}",
         f"{m.sigma_z:.3f}",

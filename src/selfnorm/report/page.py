@@ -14,7 +14,9 @@ from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.differences import difference_tables
 from selfnorm.report.menu import menus
+from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import Table, examples, overview, paper_tables
+from selfnorm.report.tidy import tidy
 from selfnorm.report.times import times_table
 from selfnorm.results import COMPLETION, TIMES, machine, today
 
@@ -22,11 +24,12 @@ TEMPLATE = Path(__file__).parent / "page.html"
 
 
 def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper: bool = True) -> list[Table]:
-    """Write the page (.html), or the tables alone (.md, .csv); gives the tables."""
+    """Write the page (.html), or the tables alone (.md), or every measurement as one row (.csv); gives the tables."""
     collected = collect(folder)
     tables = [
         *_paper(collected, paper),
         *menus(collected),
+        *seed_tables(collected.records),
         *overview(collected.records),
         *difference_tables(collected.records),
         *examples(collected.records),
@@ -35,7 +38,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
     if out.suffix == ".md":
         write_text(out, "\n".join(table.markdown() for table in tables))
     elif out.suffix == ".csv":
-        write_text(out, "".join(table.csv() for table in tables))
+        write_text(out, tidy(collected.records))
     elif out.suffix in (".html", ".htm"):
         write_text(out, _html(title, tables, collected))
     else:
@@ -84,8 +87,10 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
 
 def _figures(collected: Collected) -> list[dict[str, Any]]:
     figures = []
-    if 0 < len(collected.histories) <= 12:
+    if any(collected.histories.values()):
         caption = "Each epoch's validation text, dropout off, state carried."
+        if len(collected.histories) > plots.CURVES:
+            caption += f" The {plots.CURVES} runs of lowest perplexity out of {len(collected.histories)}."
         figures.append({"title": "Training", "svg": plots.curves(collected), "caption": caption})
     groups = _grouped(collected.records)
     for (data, split), group in groups.items():
@@ -99,7 +104,10 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
     """The frontier, the histograms of log Z and the paper's figure, for one text."""
     figures = []
     if len(group) > 1:
-        caption = "Every model and calibration: across is quality, down is how safe it is to skip log Z."
+        caption = (
+            "Every model and calibration: across is quality, down is how safe it is to skip log Z. What is normalized by "
+            "construction has σ_z = 0 and is drawn at 0.0001."
+        )
         figures.append(
             {
                 "title": f"σ_z against perplexity, {where}",
@@ -109,7 +117,7 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
         )
     chosen = _shown(group)
     if chosen:
-        caption = "A self-normalized model is a spike at 0."
+        caption = "A self-normalized model is a spike at 0. At most four criteria are shown, each with its best model at the largest d."
         figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
     raw = figure_1(group)
     if raw:

@@ -14,6 +14,7 @@ from selfnorm.report.collect import Collected, Record
 # Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKS = "osD^vPX*"
+CURVES = 12  # runs whose training one picture can show
 FILLED = {"none": "none", "shift": "left", "affine": "bottom", "mlp": "full"}
 
 
@@ -52,15 +53,20 @@ def _style(index: int) -> dict[str, str]:
 
 
 def curves(collected: Collected) -> str:
-    """Validation perplexity and sigma_z after each epoch."""
+    """Validation perplexity and sigma_z after each epoch, of the CURVES runs that ended best."""
     figure, axes = _figure(9.5, 4.2, ncols=2)
-    for index, (name, lines) in enumerate(sorted(collected.histories.items())):
+    histories = {name: lines for name, lines in collected.histories.items() if lines}
+    best = sorted(histories, key=lambda name: min(line["perplexity"] for line in histories[name]))[:CURVES]
+    names = {name: short(name) for name in best}
+    for index, name in enumerate(sorted(best)):
+        lines = histories[name]
+        label = names[name] if list(names.values()).count(names[name]) == 1 else name.replace("$", r"\$")
         epochs = [line["epoch"] for line in lines]
         for axis, key in zip(axes, ("perplexity", "sigma_z"), strict=True):
             axis.plot(
                 epochs,
                 [line[key] for line in lines],
-                label=short(name),
+                label=label,
                 **_style(index),
                 ms=3,
             )
@@ -82,10 +88,10 @@ def _plain_log(axis: Any) -> None:
 def frontier(records: Sequence[Record], title: str) -> str:
     """sigma_z against perplexity: down and left is better."""
     figure, axis = _figure(8.2, 4.8)
-    models = sorted({(r.name, r.parts["d"], r.k) for r in records})
+    models = sorted({(r.full_name, r.parts["d"], r.k) for r in records})
     for index, model in enumerate(models):
-        mine = [r for r in records if (r.name, r.parts["d"], r.k) == model]
-        mine.sort(key=lambda r: list(FILLED).index(r.calibration))
+        mine = [r for r in records if (r.full_name, r.parts["d"], r.k) == model]
+        mine = sorted((r for r in mine if r.calibration in FILLED), key=lambda r: list(FILLED).index(r.calibration))
         label = f"{model[0]}, d={model[1]}" + (f", k={model[2]}" if model[2] not in ("100", "–") else "")
         for r in mine:
             axis.plot(

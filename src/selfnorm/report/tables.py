@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,13 +33,6 @@ class Table:
         lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.rows]
         return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
 
-    def csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(["table", *self.head])
-        writer.writerows([self.title, *row] for row in self.rows)
-        return text.getvalue()
-
 
 def overview(records: Sequence[Record]) -> list[Table]:
     """One table per data set and split: every run and calibration, lowest perplexity first."""
@@ -70,10 +61,10 @@ HEAD = [
 
 def _overview(data: str, split: str, group: list[Record]) -> Table:
     rows = []
-    for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.name, r.calibration)):
+    for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.full_name, r.k, r.calibration, r.measured.seed)):
         m = r.measured
         rows.append([
-            r.name, r.parts["d"], r.k, r.parts.get("epochs", "–"),
+            r.full_name, r.parts["d"], r.k, r.parts.get("epochs", "–"),
             r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3),
             f"{m.perplexity:.2f}", _interval(m.intervals.get("perplexity"), 1), f"{m.u_perplexity:.2f}",
             f"{m.correlation:+.2f}", str(m.seed),
@@ -94,7 +85,7 @@ def examples(records: Sequence[Record]) -> list[Table]:
                 [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.2f}", f"{e['entropy']:.2f}"]
                 for e in r.measured.notes["examples"]
             ]
-            title = f"Where log Z strays: {r.name}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            title = f"Where log Z strays: {r.full_name}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
             tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
     return tables
 
@@ -142,14 +133,9 @@ def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
     name = cell["criterion"]
     wanted = {
         "data": cell["data"], "split": cell["split"], "criterion": name, "d": str(cell["d"]),
-        "alpha": f"{cell.get('alpha', 0):g}", "calibration": cell.get("calibration", "none"), "k": "100", "epochs": "20",
+        "alpha": f"{cell.get('alpha', 0):g}", "calibration": cell.get("calibration", "none"), "epochs": "20",
     }  # fmt: skip
-    if cell.get("gamma"):
-        wanted["gamma"] = f"{cell['gamma']:g}"
-    squash = "yes" if cell.get("squash") else "no"
-    usual = {"subset": NAMES[name].subset, "noise": "unigram", "shared": "window", "encoder": "lstm2", "squash": squash}
-    penalty = NAMES[name].penalty if cell.get("alpha") else "none"
-    usual["penalty"] = penalty
+    usual = usual_parts(cell)
     found = [
         r
         for r in records
@@ -158,6 +144,15 @@ def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
         and not {"max_words", "others"} & set(r.parts)
     ]
     return list({r.parts.get("seed"): r for r in found}.values())  # a copy is not another seed
+
+
+def usual_parts(cell: dict[str, Any]) -> dict[str, str]:
+    """What a signature says of the paper's settings that its tables do not list."""
+    own = NAMES[cell["criterion"]]
+    return {
+        "gamma": f"{cell.get('gamma', own.gamma):g}", "k": "100", "subset": own.subset, "noise": "unigram", "shared": "window",
+        "encoder": "lstm2", "squash": "yes" if cell.get("squash") else "no", "penalty": own.penalty if cell.get("alpha") else "none",
+    }  # fmt: skip
 
 
 def compare(paper: float | None, ours: Sequence[Record], name: str) -> str:

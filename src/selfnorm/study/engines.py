@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from selfnorm.errors import missing_extra
+from selfnorm.files import is_locked
 from selfnorm.recipe import write_recipe
 from selfnorm.study.plan import Planned
 from selfnorm.study.progress import progress_of
@@ -33,21 +34,26 @@ def command(run: Planned, root: Path) -> list[str]:
 
 
 def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
-    """Train up to `jobs` runs at a time; gives the names of those that failed."""
+    """Train up to `jobs` runs at a time; gives the names of those that failed.
+
+    A run that another process is training, perhaps one left over from a study that was killed, is waited for.
+    """
     waiting = [run for run in planned if progress_of(run, root).state != "done"]
     running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
-    failed: list[str] = []
+    failed, elsewhere = list[str](), set[str]()
     console = Console(stderr=True)
     with Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False) as live:
         try:
             while waiting or running:
-                while waiting and len(running) < jobs:
-                    run = waiting.pop(0)
+                while len(running) < jobs and (run := _next(waiting, root, elsewhere)):
                     running[run.name] = run, _start(run, root)
-                for name, (_, process) in list(running.items()):
+                for name, (run, process) in list(running.items()):
                     if process.poll() is not None:
                         del running[name]
-                        _report(name, root, process.returncode, failed)
+                        if process.returncode and is_locked(root / name):
+                            waiting.append(run)  # another process was quicker by a moment
+                        else:
+                            _report(name, root, process.returncode, failed)
                 if console.is_terminal:
                     live.update(status_table(planned, root, set(running), failed, jobs), refresh=True)
                 time.sleep(0.3)
@@ -55,6 +61,21 @@ def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
             for _, process in running.values():
                 process.terminate()
     return failed
+
+
+def _next(waiting: list[Planned], root: Path, elsewhere: set[str]) -> Planned | None:
+    """Take the first run nobody else is training off the list; what others have finished goes too."""
+    for run in list(waiting):
+        if is_locked(root / run.name):
+            if run.name not in elsewhere:
+                say(f"waiting for {run.name}, which another process is training")
+                elsewhere.add(run.name)
+            continue
+        waiting.remove(run)
+        if progress_of(run, root).state != "done":
+            return run
+        say(f"done    {run.name} (by another process)")
+    return None
 
 
 def _start(run: Planned, root: Path) -> subprocess.Popen[bytes]:

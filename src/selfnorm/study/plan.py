@@ -15,6 +15,7 @@ from selfnorm.errors import UserError
 from selfnorm.files import read_text
 from selfnorm.names import lookup, settle, slug
 from selfnorm.recipe import Recipe, change, from_table
+from selfnorm.results import check_step
 
 BUILT_IN = Path(__file__).parent.parent / "experiments"
 
@@ -80,6 +81,8 @@ def _then(table: dict[str, Any], where: str) -> tuple[str, ...]:
     steps = table.get("then", ["valid"])
     if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
         raise UserError(f'{where}: then = {steps!r}: a list of steps was expected, such as ["valid", "test.mlp"].')
+    for step in steps:
+        check_step(step)
     return tuple(steps)
 
 
@@ -99,8 +102,17 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         )
     if not isinstance(table.get("recipe", {}), dict):
         raise UserError(f"{where}: the base recipe is written in sections such as [recipe.model].")
+    if not grids:
+        raise UserError(
+            f"{where}: there is no grid, so there is nothing to train. Leave `grid` out to train the base recipe."
+        )
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: at least 1 was expected.")
+    own = any("training.seed" in grid for grid in grids) or any(c.startswith("training.seed=") for c in changes)
+    if seeds > 1 and (own or "seed" in table.get("recipe", {}).get("training", {})):
+        raise UserError(
+            f"--seeds {seeds} would take seeds 1 to {seeds}, but training.seed is given too. Leave one of them out."
+        )
     base = from_table(table.get("recipe", {}), where)
     for grid in grids:
         axes = [
@@ -117,13 +129,14 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
 def _plain(value: Any, key: str, where: str) -> str:
     if not isinstance(value, str | int | float):
         raise UserError(f"{where}: {key} = {value!r}: a number, a word, true or false was expected.")
-    return json.dumps(value)
+    return repr(value) if type(value) in (int, float) else json.dumps(value)  # json would write nan as NaN
 
 
 def run_name(recipe: Recipe) -> str:
     """A folder name that says the main choices and, by a short hash, stands for all that change the numbers."""
     table = asdict(recipe)
     table["data"].pop("folder")
+    table["data"]["file"] = Path(recipe.data.file).name
     for free in ("threads", "checkpoint_minutes", "validate_minutes"):
         table["training"].pop(free)
     digest = hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:6]

@@ -27,7 +27,7 @@ class Progress:
 def progress_of(run: Planned, root: Path) -> Progress:
     folder = root / run.name
     history = read_history(folder / "history.jsonl")
-    measured = all((folder / f"{step}.json").exists() for step in run.then)
+    measured = all(_written(folder / f"{step}.json") for step in run.then)
     if not history:
         return Progress("new", 0)
     last = history[-1]
@@ -35,6 +35,10 @@ def progress_of(run: Planned, root: Path) -> Progress:
     trained = epochs >= run.recipe.training.epochs and (folder / "model.safetensors").exists()
     state = "done" if measured and trained else "measuring" if trained else "part"
     return Progress(state, epochs, float(last["perplexity"]), float(last["sigma_z"]), float(last["seconds"]))
+
+
+def _written(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def work(recipe: Recipe) -> float:

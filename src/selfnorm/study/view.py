@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.table import Table
@@ -11,6 +12,22 @@ from selfnorm.study.plan import Planned
 from selfnorm.study.progress import progress_of, seconds_left
 
 HEAD = ("run", "state", "epoch", "perplexity", "sigma_z", "spent")
+
+
+def differing(planned: Sequence[Planned]) -> dict[str, str]:
+    """What runs are told apart by whose names are the same but for the last six letters: model.dropout=0.0."""
+    groups: dict[str, list[Planned]] = {}
+    for run in planned:
+        groups.setdefault(run.name.rpartition("-")[0], []).append(run)
+    told: dict[str, str] = {}
+    for group in groups.values():
+        flat = [
+            {f"{section}.{key}": value for section, table in asdict(run.recipe).items() for key, value in table.items()}
+            for run in group
+        ]
+        keys = [key for key in flat[0] if len({str(f[key]) for f in flat}) > 1]
+        told |= {run.name: " ".join(f"{key}={f[key]}" for key in keys) for run, f in zip(group, flat, strict=True)}
+    return {name: text for name, text in told.items() if text}
 
 
 def status_rows(
