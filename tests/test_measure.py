@@ -135,6 +135,20 @@ def test_shift_brings_held_out_mu_z_to_zero_and_leaves_perplexity(text_file: Pat
     assert (made.folder / "valid.shift.json").exists()
 
 
+def test_a_run_that_cannot_be_written_to_is_measured_all_the_same(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = run(tiny(text_file), tmp_path / "run")
+    _, corpus = open_with_text(made.folder)
+
+    def refused(self: Measurement, path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Measurement, "write", refused)
+    assert measure_split(made, corpus, "test").perplexity > 1
+    assert "not kept" in capsys.readouterr().err and not made.file("test.json").exists()
+
+
 @pytest.mark.parametrize("squash", [False, True])
 def test_each_calibration_is_better_than_the_one_before(text_file: Path, tmp_path: Path, squash: bool) -> None:
     from dataclasses import replace

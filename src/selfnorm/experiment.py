@@ -157,5 +157,9 @@ def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)
     refuse_replaced(made, weights)
-    measured.write(made.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json"))
+    path = made.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json")
+    try:
+        measured.write(path)
+    except PermissionError as error:  # somebody else's run may be looked at, though nothing can be kept in it
+        say(f"not kept in {path}: {error.strerror}")
     return measured
