@@ -18,6 +18,7 @@ from selfnorm.measure import measure, per_word
 from selfnorm.model import LanguageModel, build
 from selfnorm.opening import open_with_text
 from selfnorm.recipe import Model
+from selfnorm.results import Measurement
 from selfnorm.runs import load_model
 from selfnorm.statistics import block_sums, differences, intervals, merged
 
