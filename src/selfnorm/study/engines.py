@@ -34,48 +34,68 @@ def command(run: Planned, root: Path) -> list[str]:
 
 
 def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
-    """Train up to `jobs` runs at a time; gives the names of those that failed.
+    """Train up to `jobs` runs at a time; gives the names of those that failed."""
+    console, crew = Console(stderr=True), Crew(planned, root, jobs)
+    with Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False) as live:
+        try:
+            while crew.busy():
+                crew.start()
+                crew.collect()
+                if console.is_terminal:
+                    live.update(status_table(planned, root, set(crew.running), crew.failed, jobs), refresh=True)
+                time.sleep(0.3)
+        finally:
+            crew.stop()
+    return crew.failed
+
+
+class Crew:
+    """Trainings in processes of their own.
 
     A run that another process is training, perhaps one left over from a study that was killed, is waited for.
     """
-    waiting = [run for run in planned if progress_of(run, root).state != "done"]
-    running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
-    failed, elsewhere = list[str](), set[str]()
-    console = Console(stderr=True)
-    with Live(console=console, refresh_per_second=2, transient=True, auto_refresh=False) as live:
-        try:
-            while waiting or running:
-                while len(running) < jobs and (run := _next(waiting, root, elsewhere)):
-                    running[run.name] = run, _start(run, root)
-                for name, (run, process) in list(running.items()):
-                    if process.poll() is not None:
-                        del running[name]
-                        if process.returncode and is_locked(root / name):
-                            waiting.append(run)  # another process was quicker by a moment
-                        else:
-                            _report(name, root, process.returncode, failed)
-                if console.is_terminal:
-                    live.update(status_table(planned, root, set(running), failed, jobs), refresh=True)
-                time.sleep(0.3)
-        finally:
-            for _, process in running.values():
-                process.terminate()
-    return failed
 
+    def __init__(self, planned: list[Planned], root: Path, jobs: int) -> None:
+        self.root, self.jobs = root, jobs
+        self.waiting = [run for run in planned if progress_of(run, root).state != "done"]
+        self.running: dict[str, tuple[Planned, subprocess.Popen[bytes]]] = {}
+        self.failed: list[str] = []
+        self.elsewhere: set[str] = set()
 
-def _next(waiting: list[Planned], root: Path, elsewhere: set[str]) -> Planned | None:
-    """Take the first run nobody else is training off the list; what others have finished goes too."""
-    for run in list(waiting):
-        if is_locked(root / run.name):
-            if run.name not in elsewhere:
-                say(f"waiting for {run.name}, which another process is training")
-                elsewhere.add(run.name)
-            continue
-        waiting.remove(run)
-        if progress_of(run, root).state != "done":
-            return run
-        say(f"done    {run.name} (by another process)")
-    return None
+    def busy(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def start(self) -> None:
+        while len(self.running) < self.jobs and (run := self._next()):
+            self.running[run.name] = run, _start(run, self.root)
+
+    def _next(self) -> Planned | None:
+        """Take the first run nobody else is training off the list; what others have finished goes too."""
+        for run in list(self.waiting):
+            if is_locked(self.root / run.name):
+                if run.name not in self.elsewhere:
+                    say(f"waiting for {run.name}, which another process is training")
+                    self.elsewhere.add(run.name)
+                continue
+            self.waiting.remove(run)
+            if progress_of(run, self.root).state != "done":
+                return run
+            say(f"done    {run.name} (by another process)")
+        return None
+
+    def collect(self) -> None:
+        for name, (run, process) in list(self.running.items()):
+            if process.poll() is None:
+                continue
+            del self.running[name]
+            if process.returncode and is_locked(self.root / name):
+                self.waiting.append(run)  # another process was quicker by a moment
+            else:
+                _report(name, self.root, process.returncode, self.failed)
+
+    def stop(self) -> None:
+        for _, process in self.running.values():
+            process.terminate()
 
 
 def _start(run: Planned, root: Path) -> subprocess.Popen[bytes]:

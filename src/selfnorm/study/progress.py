@@ -10,8 +10,8 @@ from selfnorm.recipe import Recipe
 from selfnorm.results import read_history
 from selfnorm.study.plan import Planned
 
-WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 1_873_551, "mscc": 51_046_688, "synthetic": 200_000}
-VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 14_479, "mscc": 51_392, "synthetic": 201}
+WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 2_090_948, "mscc": 51_046_688, "synthetic": 200_000}
+VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 15_012, "mscc": 51_392, "synthetic": 201}
 """Only for time estimates of runs that have not started."""
 
 
