@@ -1,9 +1,10 @@
-"""Does a penalty cost perplexity by where it leads, or by being there from the first step at a high rate?
+"""A finished NCE-LM goes on for a few epochs at a low rate, with another criterion or other noise.
 
-A finished run goes on for a few epochs with another criterion at a low rate. What is lost then is what the penalty itself asks
-for; what a run with the penalty from the start loses beyond that, it loses on the way.
+penalty   Does a penalty cost perplexity by where it leads, or by being there from the first step at a high rate? What is lost
+          here is what the penalty itself asks for; what a run with it from the start loses beyond that, it loses on the way.
+noise     How much perplexity do k = 100 noise words shared by a window cost, against more of them, or words for every token?
 
-    python benchmarks/late_penalty.py RUN [--rate 0.08] [--epochs 1] [--json FILE]
+    python benchmarks/going_on.py RUN [--with penalty] [--rate 0.08] [--epochs 1] [--json FILE]
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ from selfnorm.terminal import progress, table
 from selfnorm.text import Corpus
 from selfnorm.train import Place, train
 
-CRITERIA = [
-    CriterionSettings("nce"),
-    *(CriterionSettings("nce_r", alpha, subset="contexts") for alpha in (0.1, 1.0, 10.0)),
-    CriterionSettings("nce_s", k=1000),
-]
+CRITERIA = {
+    "penalty": [
+        CriterionSettings("nce"),
+        *(CriterionSettings("nce_r", alpha, subset="contexts") for alpha in (0.1, 1.0, 10.0)),
+        CriterionSettings("nce_s", k=1000),
+    ],
+    "noise": [CriterionSettings("nce"), CriterionSettings("nce", k=1000), CriterionSettings("nce", shared="token")],
+}
 
 
 def go_on(run: Run, corpus: Corpus, settings: CriterionSettings, rate: float, epochs: int) -> dict[str, float]:
@@ -51,6 +55,7 @@ def go_on(run: Run, corpus: Corpus, settings: CriterionSettings, rate: float, ep
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
+    parser.add_argument("--with", dest="kind", choices=CRITERIA, default="penalty")
     parser.add_argument("--rate", type=float, default=0.08)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--json", type=Path)
@@ -60,11 +65,19 @@ def main() -> None:
     torch.set_num_threads(run.recipe.training.threads)
     before = validate(load_model(run, calibration="none"), corpus["valid"])
     rows: list[dict[str, Any]] = [{"criterion": "as it was", "alpha": "", **before}]
-    for settings in CRITERIA:
+    for settings in CRITERIA[asked.kind]:
         after = go_on(run, corpus, settings, asked.rate, asked.epochs)
-        rows.append({**asdict(settings), "alpha": settings.alpha if settings.alpha > 0 else "", **after})
-    shown = [[r["criterion"] if "criterion" in r else r["name"], str(r["alpha"]), *_numbers(r)] for r in rows]
-    table(f"after {asked.epochs} more epochs", ["criterion", "alpha", "perplexity", "sigma_z", "mu_z"], shown)
+        rows.append(
+            {
+                "criterion": settings.name,
+                **asdict(settings),
+                "alpha": settings.alpha if settings.alpha > 0 else "",
+                **after,
+            }
+        )
+    keys = ("criterion", "alpha", "k", "shared")
+    shown = [[*(str(r.get(key, "")) for key in keys), *_numbers(r)] for r in rows]
+    table(f"after {asked.epochs} more epochs", [*keys, "perplexity", "sigma_z", "mu_z"], shown)
     if asked.json:
         about = {"run": run.folder.name, "rate": asked.rate, "epochs": asked.epochs}
         write_json(asked.json, {**environment(), **about, "rows": rows})
