@@ -21,7 +21,7 @@ from selfnorm.errors import UserError
 from selfnorm.files import is_locked
 from selfnorm.names import NAMES, label, settle
 from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
-from selfnorm.report.collect import Collected, Record, collect
+from selfnorm.report.collect import Collected, Record, collect, name_beside
 from selfnorm.report.menu import menus
 from selfnorm.report.page import write_report
 from selfnorm.report.seeds import seed_tables
@@ -346,6 +346,8 @@ def test_a_row_says_what_is_not_usual() -> None:
     other = replace(plain, parts={**plain.parts, "noise": "uniform", "shared": "token", "others": "dropout=0.0"})
     assert other.name == "NCE-LM, noise uniform, noise per token"
     assert other.full_name == "NCE-LM, noise uniform, noise per token, dropout=0.0"
+    assert name_beside(other, [other, other]) == other.name, "what all have is said above"
+    assert name_beside(other, [other, plain]) == other.full_name
     penalized = made_up("nce_r", 650, alpha="10")
     assert penalized.name == "NCE-R-LM α=10, γ=1"
     assert replace(penalized, parts={**penalized.parts, "gamma": "0.1"}).name == "NCE-R-LM α=10"

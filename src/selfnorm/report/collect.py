@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,15 +45,18 @@ class Record:
         return ", ".join([first, *(told[key].format(self.parts[key]) for key in said)])
 
     @property
-    def full_name(self) -> str:
-        """The name, and whatever of the model, its text and its training is not the usual."""
+    def extras(self) -> list[str]:
+        """Whatever of the model, its text and its training is not the usual."""
         words = self.parts.get("max_words")
         encoder, squash = self.parts.get("encoder", "lstm2"), self.parts.get("squash", "no")
         more = [encoder] if encoder != "lstm2" else []
         more += ["squash"] if squash == "yes" else []
         more += [f"{int(words):,} words"] if words else []
-        more += [self.parts["others"].replace(",", ", ")] if "others" in self.parts else []
-        return ", ".join([self.name, *more])
+        return more + [other for other in self.parts.get("others", "").split(",") if other]
+
+    @property
+    def full_name(self) -> str:
+        return ", ".join([self.name, *self.extras])
 
     @property
     def pins(self) -> str:
@@ -70,6 +74,17 @@ class Record:
     @property
     def calibration(self) -> str:
         return self.parts.get("calibration", "none")
+
+
+def in_common(records: Sequence[Record]) -> list[str]:
+    """The unusual settings all of them have, which belong above a table rather than into its rows."""
+    return [extra for extra in records[0].extras if all(extra in r.extras for r in records)] if records else []
+
+
+def name_beside(record: Record, records: Sequence[Record]) -> str:
+    """The name that tells a record from the others it stands beside."""
+    common = in_common(records)
+    return ", ".join([record.name, *(extra for extra in record.extras if extra not in common)])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from selfnorm.errors import missing_extra
-from selfnorm.report.collect import Collected, Record
+from selfnorm.report.collect import Collected, Record, name_beside
 
 # Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
@@ -88,11 +88,12 @@ def _plain_log(axis: Any) -> None:
 def frontier(records: Sequence[Record], title: str) -> str:
     """sigma_z against perplexity: down and left is better."""
     figure, axis = _figure(8.2, 4.8)
+    names = {r.full_name: name_beside(r, records) for r in records}
     models = sorted({(r.full_name, r.parts["d"], r.k) for r in records})
     for index, model in enumerate(models):
         mine = [r for r in records if (r.full_name, r.parts["d"], r.k) == model]
         mine = sorted((r for r in mine if r.calibration in FILLED), key=lambda r: list(FILLED).index(r.calibration))
-        label = f"{model[0]}, d={model[1]}" + (f", k={model[2]}" if model[2] not in ("100", "–") else "")
+        label = f"{names[model[0]]}, d={model[1]}" + (f", k={model[2]}" if model[2] not in ("100", "–") else "")
         for r in mine:
             axis.plot(
                 r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **_style(index),

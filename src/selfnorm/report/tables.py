@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.names import NAMES, label, slug
-from selfnorm.report.collect import Record
+from selfnorm.report.collect import Record, in_common, name_beside
 
 EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
 
@@ -64,12 +64,12 @@ def _overview(data: str, split: str, group: list[Record]) -> Table:
     for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.full_name, r.k, r.calibration, r.measured.seed)):
         m = r.measured
         rows.append([
-            r.full_name, r.parts["d"], r.k, r.parts.get("epochs", "–"),
+            name_beside(r, group), r.parts["d"], r.k, r.parts.get("epochs", "–"),
             r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3),
             f"{m.perplexity:.2f}", _interval(m.intervals.get("perplexity"), 1), f"{m.u_perplexity:.2f}",
             f"{m.correlation:+.2f}", str(m.seed),
         ])  # fmt: skip
-    return Table(f"{data}, {split}", HEAD, rows)
+    return Table(", ".join([data, split, *in_common(group)]), HEAD, rows)
 
 
 def _interval(pair: Any, digits: int) -> str:
@@ -85,7 +85,8 @@ def examples(records: Sequence[Record]) -> list[Table]:
                 [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.2f}", f"{e['entropy']:.2f}"]
                 for e in r.measured.notes["examples"]
             ]
-            title = f"Where log Z strays: {r.full_name}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            others = [o for o in records if (o.parts["data"], o.parts["split"]) == (r.parts["data"], r.parts["split"])]
+            title = f"Where log Z strays: {name_beside(r, others)}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
             tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
     return tables
 
