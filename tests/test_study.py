@@ -99,21 +99,14 @@ def test_a_wrong_key_in_a_study_is_an_error(tmp_path: Path) -> None:
         read_study(str(tmp_path / "s.toml"))
 
 
+def one_at_a_time(study: Path, to: Path) -> list[str]:
+    return [sys.executable, "-m", "selfnorm", "study", "run", str(study), "--to", str(to), "--jobs", "1"]
+
+
 def test_a_study_killed_in_the_middle_finishes_with_the_same_numbers(study_file: Path, tmp_path: Path) -> None:
     planned = list(read_study(str(study_file)).planned)
     assert run_here(planned, tmp_path / "whole", 2) == []
-    command = [
-        sys.executable,
-        "-m",
-        "selfnorm",
-        "study",
-        "run",
-        str(study_file),
-        "--to",
-        str(tmp_path / "killed"),
-        "--jobs",
-        "1",
-    ]
+    command = one_at_a_time(study_file, tmp_path / "killed")
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     while not list((tmp_path / "killed").glob("*/history.jsonl")):
         time.sleep(0.02)
@@ -265,18 +258,7 @@ def test_a_cell_takes_no_run_with_other_settings() -> None:
 
 
 def test_a_study_takes_its_trainings_with_it_when_it_is_terminated(study_file: Path, tmp_path: Path) -> None:
-    line = [
-        sys.executable,
-        "-m",
-        "selfnorm",
-        "study",
-        "run",
-        str(study_file),
-        "--to",
-        str(tmp_path / "s"),
-        "--jobs",
-        "1",
-    ]
+    line = one_at_a_time(study_file, tmp_path / "s")
     study = subprocess.Popen([*line, "--set", "training.epochs=1000"], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not list((tmp_path / "s").glob("*/history.jsonl")) and time.monotonic() < deadline:
