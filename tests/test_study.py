@@ -122,6 +122,21 @@ def test_a_study_killed_in_the_middle_finishes_with_the_same_numbers(study_file:
     assert seconds_left(planned, tmp_path / "killed", 1) == 0
 
 
+def test_progress_shows_the_weights_kept_and_the_time_left_counts_what_comes_after_training(tmp_path: Path) -> None:
+    run = read_study("menu").planned[0]
+    folder = tmp_path / run.name
+    folder.mkdir()
+    lines = [{"epoch": 10 * n, "perplexity": p, "sigma_z": n, "seconds": 50.0 * n} for n, p in ((1, 99.0), (2, 101.0))]
+    (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "model.safetensors").write_bytes(b"x")
+    progress = progress_of(run, tmp_path)
+    assert (progress.state, progress.perplexity, progress.sigma_z) == ("measuring", 99.0, 1)
+    before = seconds_left([run], tmp_path, 1)
+    (folder / "test.mlp.json").write_text("{}")
+    after = seconds_left([run], tmp_path, 1)
+    assert before is not None and after is not None and before > after > 0
+
+
 def test_a_failed_run_is_reported_and_not_retried(
     study_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

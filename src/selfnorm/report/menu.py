@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from selfnorm.report.collect import Collected, Record
+from selfnorm.report.collect import Collected, Record, in_common
 from selfnorm.report.tables import Table
 
 FEWEST = 6  # criteria that make a menu
@@ -30,11 +30,12 @@ def menus(collected: Collected) -> list[Table]:
 
 def _menu(group: Sequence[Record], collected: Collected) -> Table:
     first = group[0].parts
-    part = f", first {int(first['max_words']):,} words" if "max_words" in first else ""
-    title = f"Menu: {first['data']}{part}, {first['split']}, d = {first['d']}, {first['epochs']} epochs"
+    about = ", ".join(
+        [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first['epochs']} epochs"]
+    )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
     notes = ["Seconds: the median epoch by the clock, validation included; MB is the most the process held."]
-    return Table(title, HEAD, [_row(r, collected) for r in ordered], notes)
+    return Table(f"Menu: {about}", HEAD, [_row(r, collected) for r in ordered], notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:

@@ -12,14 +12,15 @@ from selfnorm.study.plan import Planned
 
 WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 2_090_948, "mscc": 51_046_688, "synthetic": 200_000}
 VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 15_012, "mscc": 51_392, "synthetic": 201}
-"""Only for time estimates of runs that have not started."""
+OVERHEAD = 60_000
+"""Only for time estimates: of runs that have not started, and what a word costs beside multiplications."""
 
 
 @dataclass(frozen=True)
 class Progress:
     state: str  # done, measuring, part, new
     epochs: float
-    perplexity: float | None = None
+    perplexity: float | None = None  # of the weights that are kept: the best so far
     sigma_z: float | None = None
     seconds: float = 0.0
 
@@ -30,30 +31,49 @@ def progress_of(run: Planned, root: Path) -> Progress:
     measured = all(_written(folder / f"{step}.json") for step in run.then)
     if not history:
         return Progress("new", 0)
-    last = history[-1]
+    last, kept = history[-1], min(history, key=lambda line: float(line["perplexity"]))
     epochs = float(last["epoch"])
     trained = epochs >= run.recipe.training.epochs and (folder / "model.safetensors").exists()
     state = "done" if measured and trained else "measuring" if trained else "part"
-    return Progress(state, epochs, float(last["perplexity"]), float(last["sigma_z"]), float(last["seconds"]))
+    return Progress(state, epochs, float(kept["perplexity"]), float(kept["sigma_z"]), float(last["seconds"]))
 
 
 def _written(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def work(recipe: Recipe) -> float:
+def work(run: Planned) -> float:
     """Multiplications of a whole training, roughly: the recurrent layers and what the criterion multiplies."""
+    recipe, (words, encoder, exact) = run.recipe, _sizes(run.recipe)
+    normalized = NAMES[recipe.criterion.name].normalizes if recipe.criterion.name in NAMES else 1.0
+    per_word = 3 * (encoder + recipe.model.d * recipe.criterion.k + normalized * exact) + OVERHEAD
+    return float(words * recipe.training.epochs * per_word)
+
+
+def work_after(run: Planned, root: Path) -> float:
+    """The same for measuring and calibrating what has not been measured yet."""
+    missing = [step for step in run.then if not _written(root / run.name / f"{step}.json")]
+    words, encoder, exact = _sizes(run.recipe)
+    network = 4 * 3 * (384 * run.recipe.model.d + 128 * 128)
+    measured = len(missing) * words / 10 * (encoder + exact + OVERHEAD)
+    fitted = (
+        sum(step.endswith(".mlp") for step in missing) * min(words, 1_000_000) * (encoder + exact + network + OVERHEAD)
+    )
+    return float(measured + fitted)
+
+
+def _sizes(recipe: Recipe) -> tuple[int, int, int]:
+    """Words of the training text; multiplications a word of the recurrent layers, and of the exact log Z."""
     d, name = recipe.model.d, recipe.data.name
     words, V = recipe.data.max_words or WORDS.get(name, 1_000_000), VOCAB.get(name, 20_000)
-    normalized = NAMES[recipe.criterion.name].normalizes if recipe.criterion.name in NAMES else 1.0
-    per_word = 3 * (8 * recipe.model.layers * d * d + d * recipe.criterion.k + normalized * d * V) + 60_000
-    return float(words * recipe.training.epochs * per_word)
+    return words, 8 * recipe.model.layers * d * d, d * V
 
 
 def seconds_left(planned: list[Planned], root: Path, jobs: int) -> float | None:
     """From the speed of what has been trained so far; None before anything has."""
     rows = [(run, progress_of(run, root)) for run in planned]
-    done = sum(work(run.recipe) * p.epochs / run.recipe.training.epochs for run, p in rows)
+    done = sum(work(run) * p.epochs / run.recipe.training.epochs for run, p in rows)
     spent = sum(p.seconds for _, p in rows)
-    left = sum(work(run.recipe) * max(0.0, 1 - p.epochs / run.recipe.training.epochs) for run, p in rows)
+    left = sum(work(run) * max(0.0, 1 - p.epochs / run.recipe.training.epochs) for run, p in rows)
+    left += sum(work_after(run, root) for run, _ in rows)
     return left * spent / done / jobs if done else None
