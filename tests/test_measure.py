@@ -171,7 +171,7 @@ def test_each_calibration_is_better_than_the_one_before(text_file: Path, tmp_pat
 
 
 def test_theorems_hold_for_every_context_of_a_trained_model(tmp_path: Path) -> None:
-    from selfnorm.recipe import read_recipe
+    from selfnorm.recipe import change, read_recipe
 
     recipe = read_recipe(None, ["data.name=synthetic", "data.max_words=20000", "model.d=10", "training.epochs=1"])
     made = run(recipe, tmp_path / "run")
@@ -180,3 +180,5 @@ def test_theorems_hold_for_every_context_of_a_trained_model(tmp_path: Path) -> N
     theory = read_measurement(made.folder / "valid.json").theory
     assert theory["theorem_1_holds"] == theory["contexts"] == 20_000
     assert theory["theorem_2_holds"] and theory["mean_epsilon"] > 0
+    cut = run(change(recipe, ["data.min_count=1000"]), tmp_path / "cut")
+    assert not read_measurement(cut.folder / "valid.json").theory, "with words gone the truth is not known"

@@ -64,7 +64,8 @@ def use(model, state_class) -> dict[str, object]:
         "full": full,
         "stepped": stepped,
         "perplexity": model.perplexity(sentence),
-        "oov": [word in model for word in sentence.split()],
+        "oov": [word in model for word in [*sentence.split(), "<unk>", "</s>", "<s>"]],
+        "unk": [oov for _, _, oov in model.full_scores("the <unk>")],
     }
 
 
@@ -77,7 +78,8 @@ def test_the_same_calls_run_on_kenlm_and_on_ours(place: Path) -> None:
         assert found["no_eos"] == pytest.approx(sum(p for p, _, _ in parts[:-1]), abs=1e-4)
         assert found["perplexity"] == pytest.approx(10 ** (-found["score"] / 4), rel=1e-4)
         assert [oov for _, _, oov in parts] == [False, False, True, False]
-        assert found["oov"] == [True, True, False]
+        assert found["oov"] == [True, True, False, False, True, True]
+        assert found["unk"] == [False, True, False]
         assert all(isinstance(p, float) and isinstance(n, int) and isinstance(o, bool) for p, n, o in parts)
 
 

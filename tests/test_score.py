@@ -117,6 +117,21 @@ def test_the_kenlm_face_adds_up_as_kenlm_does(folder: Path) -> None:
         assert total == pytest.approx(model.score(sentence), abs=1e-5)
     assert model.perplexity("the cat") == pytest.approx(10 ** (-model.score("the cat") / 3))
     assert model.score("the cat", bos=False, eos=False) != model.score("the cat", eos=False)
+    exact = Model(open_scorer(folder / "nce"), normalized=True)
+    assert exact.score("the cat") == Model(folder / "nce", normalized=True).score("the cat") != model.score("the cat")
+
+
+def test_one_long_line_does_not_pad_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = open_scorer(folder / "nce")
+    padded, alike = [], scorer._alike
+    monkeypatch.setattr(
+        scorer, "_alike", lambda s, eos: padded.append(len(s) * (1 + max(map(len, s)))) or alike(s, eos)
+    )
+    lines = [*SENTENCES * 12, "the cat " * 9_000, "a dog " * 3_000, "a dog " * 3_000]
+    found = list(scorer.stream(lines))
+    assert [len(x) for x in found] == [len(line.split()) + 1 for line in lines]
+    assert max(padded) == 18_001 and sum(padded) < 35_000, "the long ones alone or nearly so"
+    assert found[0].tolist() == pytest.approx(scorer.words(SENTENCES[0]).tolist(), abs=1e-5)
 
 
 def test_the_score_command_streams_stdin(folder: Path) -> None:

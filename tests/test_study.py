@@ -216,6 +216,15 @@ def test_text_from_outside_is_escaped_in_the_page(tmp_path: Path) -> None:
     )
 
 
+def test_a_measurement_with_the_least_it_may_hold_makes_a_report(tmp_path: Path) -> None:
+    for name in ("nce", "softmax"):
+        line = f"data:ptb|split:test|criterion:{name}|d:100"
+        made = replace(made_up(name, 100).measured, signature=line, blocks=[[10.0, 1.0, 1.0, 50.0, 1.0, 1.0, 1.0]] * 4)
+        made.write(tmp_path / name / "test.json")
+    write_report(tmp_path, tmp_path / "r.html")
+    assert "SM-LM" in (tmp_path / "r.html").read_text()
+
+
 def test_a_report_is_a_function_of_its_json(tmp_path: Path) -> None:
     made_up("nce", 100).measured.write(tmp_path / "a" / "valid.json")
     write_report(tmp_path, tmp_path / "1.csv")

@@ -12,7 +12,7 @@ from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.experiment import run
 from selfnorm.opening import open_scorer
-from selfnorm.tasks.completion import answer, read_questions, summary
+from selfnorm.tasks.completion import Question, answer, read_questions, summary
 from selfnorm.tasks.lists import read_lists
 from selfnorm.tasks.rescore import Weights, choose, error_rate, errors, tables, tune
 from selfnorm.tasks.verdict import judge, wilson
@@ -115,6 +115,40 @@ def test_a_bad_json_line_is_named_or_skipped_and_counted(line: str, tmp_path: Pa
     assert len(lists) == 1 and len(skipped) == 1
 
 
+def test_what_is_written_again_means_the_same(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores that are not the LM's stay what they were, and nothing a list held is lost."""
+    held = [{**LISTS[0], "speaker": "A", "hyps": [{**h, "lm": -7.5, "tag": 1} for h in LISTS[0]["hyps"]]}]
+    (tmp_path / "l.jsonl").write_text(json.dumps(held[0]) + "\n")
+    assert main(f"rescore {trained} {tmp_path}/l.jsonl --print nbest".split()) == 0
+    found = json.loads(capsys.readouterr().out)
+    added = [(h.pop("selfnorm"), h.pop("total")) for h in found["hyps"]]
+    assert sorted(found.pop("hyps"), key=str) == sorted(held[0].pop("hyps"), key=str) and found == held[0]
+    assert all(total < lm < 0 for lm, total in added) and added[0][1] >= added[1][1]
+    (tmp_path / "m").write_text("0 ||| the cat ||| LM0= -3 ||| -5.5 ||| 0-0 1-1\n")
+    assert main(f"rescore {trained} {tmp_path}/m --format moses --print nbest".split()) == 0
+    assert capsys.readouterr().out.endswith(" ||| 0-0 1-1\n")
+    kaldi = tmp_path / "kaldi"
+    kaldi.mkdir()
+    (kaldi / "words_text").write_text("utt-a-1 the cat\nutt-a-2 a cat\n")
+    (kaldi / "acwt").write_text("utt-a-1 10\nutt-a-2 90\n")
+    assert main(f"rescore {trained} {kaldi} --format kaldi --print nbest".split()) == 0
+    assert capsys.readouterr().out == "utt-a-1 the cat\nutt-a-2 a cat\n"
+
+
+def test_references_inside_the_lists_are_used(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l.jsonl").write_text(json.dumps(LISTS[0]) + "\n")
+    assert main(f"rescore {trained} {tmp_path}/l.jsonl --lm-weight 0 --json".split()) == 0
+    assert json.loads(capsys.readouterr().out)["wer_without_lm"] == pytest.approx(2 / 5)
+
+
+def test_a_gap_may_be_longer() -> None:
+    assert Question("1", "a _______ b", ("x", r"y\1")).sentences() == ["a x b", r"a y\1 b"]
+
+
 def test_weights_choose_what_the_slow_sum_chooses(trained: Path, tmp_path: Path) -> None:
     scorer = open_scorer(trained)
     lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
@@ -204,6 +238,7 @@ def test_completion_chooses_by_the_summed_scores(
         (QUESTIONS.replace(",small", ""), None, "line 2: expected 2 choices, found 1"),
         (QUESTIONS.replace("_____ a", "a"), None, "line 2: expected one gap"),
         (QUESTIONS.replace("the cat", "_____ cat"), None, "found 2"),
+        (QUESTIONS.replace("_____ a", "____ a"), None, "found 0"),
         (QUESTIONS, "id,answer\n1,a\n2,f\n", "not among the 2 choices"),
         (QUESTIONS, "id,answer\n2,a\n1,a\n", "expected the answer to question 1"),
         (QUESTIONS, "id,answer\n1,a\n", "1 answers for 2 questions"),
@@ -253,6 +288,8 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
         assert np.allclose(m, expected, atol=0.2 if int8 else 1e-4)
         assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=0.2 if int8 else 1e-4)
         assert state[0].shape == (1, B, model.encoder.d)
+    rows = onnx.load(tmp_path / "m.onnx").graph.initializer
+    assert "rows_t" in {t.name for t in rows if t.data_type == onnx.TensorProto.FLOAT}, "log Z of the rows m is of"
     if calibration == "mlp":  # what was fitted to a hundredth must not be rounded to a tenth
         kept = onnx.load(tmp_path / "m.onnx").graph.initializer
         assert {"g_rows", "g_w0"} <= {tensor.name for tensor in kept if tensor.data_type == onnx.TensorProto.FLOAT}

@@ -151,6 +151,8 @@ def test_words_and_sentences_of_running_text() -> None:
         "!",
     ]
     assert len(sentences_of("One here. Two there! Three?")) == 3
+    marks = ['"I see."', '"You know?"', "He left (at once.)", "Then he came."]
+    assert sentences_of(" ".join(marks)) == marks, "closing marks stay with their sentence"
 
 
 def test_the_built_in_text_splits_by_year() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from selfnorm import checkpoint, drive, experiment
 from selfnorm.batches import Windows
@@ -147,7 +147,12 @@ def test_a_changed_text_is_refused_on_resuming(text_file: Path, tmp_path: Path) 
 def test_a_missing_last_model_is_written_again(text_file: Path, tmp_path: Path) -> None:
     run(tiny(text_file), tmp_path / "run")
     before = weights(tmp_path / "run")
-    (tmp_path / "run" / "model.safetensors").unlink()
+    last = tmp_path / "run" / "model.safetensors"
+    last.unlink()
+    run(tiny(text_file), tmp_path / "run")
+    assert all(torch.equal(before[name], t) for name, t in weights(tmp_path / "run").items())
+    save_file({name: torch.zeros_like(t) for name, t in before.items()}, last)  # as if of a shorter training
+    os.utime(last, (0, 0))
     run(tiny(text_file), tmp_path / "run")
     assert all(torch.equal(before[name], t) for name, t in weights(tmp_path / "run").items())
 
@@ -274,6 +279,37 @@ def test_what_was_found_about_replaced_weights_is_not_kept(
     with pytest.raises(UserError, match="replaced"):
         measure_split(made, corpus, "valid")
     assert not (made.folder / "valid.json").exists()
+
+
+def test_nothing_of_the_old_weights_stands_beside_new_ones(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A calibration that comes in while better weights are being written is of the weights before."""
+    save = drive.save_weights
+
+    def slowly(path: Path, model: LanguageModel) -> None:
+        if path.name == "best.safetensors":
+            (path.parent / "calibration.shift.safetensors").write_bytes(b"of the old weights")
+        save(path, model)
+
+    monkeypatch.setattr(drive, "save_weights", slowly)
+    made = run(tiny(text_file), tmp_path / "run", [])
+    assert made.file("best.safetensors").exists() and not list(made.folder.glob("calibration*"))
+
+
+def test_a_measurement_of_a_replaced_calibration_is_not_kept(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(tiny(text_file), tmp_path / "run", ["valid.shift"])
+    corpus, measured = open_corpus(made.recipe.data), experiment.measure
+
+    def meanwhile(*given: object, **named: object) -> Measurement:
+        calibrate_run(made, corpus, "shift")
+        return measured(*given, **named)
+
+    monkeypatch.setattr(experiment, "measure", meanwhile)
+    with pytest.raises(UserError, match="replaced"):
+        measure_split(made, corpus, "valid", "shift")
 
 
 def test_calibrating_again_forgets_what_the_old_one_gave(text_file: Path, tmp_path: Path) -> None:

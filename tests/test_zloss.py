@@ -61,3 +61,11 @@ def test_the_monitor_is_the_mean_and_spread_of_all_it_saw() -> None:
     assert "Under control" in monitor.sentence()
     monitor.add(torch.tensor([90.0]))
     assert "Out of control" in monitor.sentence()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_log_z_that_is_no_number_is_out_of_control(value: float) -> None:
+    monitor = Monitor()
+    assert "no tokens" in monitor.sentence()
+    monitor.add(torch.tensor([1.0, value]))
+    assert "Out of control" in monitor.sentence() and "spread nan" in monitor.sentence()

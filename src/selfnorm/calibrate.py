@@ -11,6 +11,7 @@ no labels, no new text, the probabilities stay what they were.
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -110,6 +111,8 @@ def mlp(
 def _file(*shape: int) -> np.ndarray:
     """Numbers on disk under no name: the space is free again when the process ends, however it ends."""
     with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now rather than a dead process later
+            os.posix_fallocate(handle.fileno(), 0, 4 * math.prod(shape))
         return np.memmap(handle, np.float32, "w+", shape=shape)
 
 
@@ -193,6 +196,6 @@ def _batches(
 
 
 def facts(before: dict[str, float], after: dict[str, float], seconds: float, budget: Budget | None) -> dict[str, Any]:
-    """What calibration.json says beside the kind: held-out numbers and what it cost."""
+    """What calibration.json says beside the kind: numbers on the validation text, which only shift was fitted on, and what it cost."""
     spent: dict[str, Any] = {} if budget is None else asdict(budget)
     return {"valid_before": before, "valid_after": after, "seconds": round(seconds, 1), **spent}

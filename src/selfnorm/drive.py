@@ -11,7 +11,7 @@ import torch
 from selfnorm.batches import Windows
 from selfnorm.checkpoint import load_checkpoint, save_checkpoint, write_history
 from selfnorm.criteria import Criterion
-from selfnorm.errors import Diverged
+from selfnorm.errors import Diverged, UserError
 from selfnorm.measure import validate
 from selfnorm.memory import peak_megabytes
 from selfnorm.model import LanguageModel
@@ -34,7 +34,12 @@ class Driver:
 
     def drive(self) -> None:
         per_window, left = self.training.batch * self.training.steps, self._windows_left()
-        if left <= 0:
+        if left < 0:
+            raise UserError(
+                f"{self.run.folder} is in epoch {self.at.place.epoch}; training.epochs = {self.training.epochs} is fewer. "
+                "Choose another folder."
+            )
+        if left == 0:
             self._finish_writing()
             return
         steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.at.place)
@@ -60,8 +65,9 @@ class Driver:
 
     def _finish_writing(self) -> None:
         """All is trained; a process that was killed may not have written the last files."""
-        if not self.run.file("model.safetensors").exists():
-            save_weights(self.run.file("model.safetensors"), self._usable())
+        last, checkpoint = self.run.file("model.safetensors"), self.run.file("checkpoint.safetensors")
+        if not last.exists() or (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last.stat().st_mtime_ns):
+            save_weights(last, self._usable())
         write_history(self.run, self.at.history)
 
     def _usable(self) -> LanguageModel:
@@ -90,6 +96,7 @@ class Driver:
         if line["perplexity"] < best or not self.run.file("best.safetensors").exists():
             forget_measured(self.run)
             save_weights(self.run.file("best.safetensors"), self._usable())
+            forget_measured(self.run)  # once more: what came in while the weights were written is of the old ones
         self.at.history.append(line)
         say(
             f"{self.run.folder.name}: epoch {line['epoch']:g}  valid perplexity {line['perplexity']:.2f}  "

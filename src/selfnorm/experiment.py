@@ -38,6 +38,7 @@ from selfnorm.runs import (
 )
 from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus, open_corpus
+from selfnorm.text.synthetic import whole
 from selfnorm.theory import check_theorems
 
 
@@ -151,12 +152,12 @@ def time_run(made: Run, corpus: Corpus) -> dict[str, Any]:
 def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:
     """Measure the run's best model on a split and store the numbers in its folder."""
     kind = made.calibration if calibration is None else calibration
-    weights, model = stamp(made), load_model(made, calibration=kind)
+    weights, model = stamp(made, kind), load_model(made, calibration=kind)
     ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder), fitted(made, kind))
-    theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" else None
+    theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" and whole(corpus.vocab) else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)
-    refuse_replaced(made, weights)
+    refuse_replaced(made, weights, kind)
     path = made.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json")
     try:
         measured.write(path)

@@ -25,12 +25,14 @@ class Model:
     """score, full_scores, perplexity, and stepping with BaseScore, as kenlm.Model has them."""
 
     def __init__(self, run: str | Path | Scorer, normalized: bool = False) -> None:
-        self.scorer = run if isinstance(run, Scorer) else open_scorer(Path(run), normalized)
+        opened = run if isinstance(run, Scorer) else open_scorer(Path(run), normalized)
+        exact = normalized or opened.normalized
+        self.scorer = Scorer(opened.model, opened.vocab, exact, opened.unk_penalty)
         self.path = "" if isinstance(run, Scorer) else str(run)
         self.order = 0  # unbounded history
 
     def __contains__(self, word: str) -> bool:
-        return word in self.scorer.vocab.index
+        return word in ("<s>", "</s>") or self._id(word) != self.scorer.vocab.unk
 
     def score(self, sentence: str, bos: bool = True, eos: bool = True) -> float:
         return sum(score for score, _, _ in self.full_scores(sentence, bos, eos))
@@ -44,7 +46,7 @@ class Model:
         before = self.scorer.start() if bos else self.scorer.nothing()
         for place, word in enumerate([*sentence.split(), *(["</s>"] if eos else [])]):
             score, before = self.scorer.step(before, self._id(word))
-            yield score / math.log(10), place + 1 + bos, word != "</s>" and word not in self
+            yield score / math.log(10), place + 1 + bos, self._id(word) == self.scorer.vocab.unk
 
     def BeginSentenceWrite(self, state: State) -> None:
         state.before = self.scorer.start()

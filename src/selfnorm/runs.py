@@ -97,19 +97,17 @@ def trained_epochs(folder: Path) -> float:
     return float(history[-1]["epoch"]) if history else 0.0
 
 
-def stamp(run: Run) -> tuple[int, int]:
-    """Changes whenever the best weights are replaced; take it before loading them."""
-    path = run.file("best.safetensors")
-    found = path.stat() if path.exists() else None
-    return (found.st_mtime_ns, found.st_size) if found else (0, 0)
+def stamp(run: Run, calibration: str = "none") -> tuple[tuple[int, int], ...]:
+    """Changes whenever the best weights, or the calibration used with them, are replaced; take it before loading them."""
+    paths = [run.file("best.safetensors"), run.file(f"calibration.{calibration}.safetensors")]
+    found = [path.stat() for path in paths if path.exists()]
+    return tuple((one.st_mtime_ns, one.st_size) for one in found)
 
 
-def refuse_replaced(run: Run, before: tuple[int, int]) -> None:
-    """What was found out about weights that a training has replaced meanwhile must not be kept."""
-    if stamp(run) != before:
-        raise UserError(
-            f"The weights of {run.folder} were replaced by its training meanwhile; nothing was kept. Do it again."
-        )
+def refuse_replaced(run: Run, before: tuple[tuple[int, int], ...], calibration: str = "none") -> None:
+    """What was found out about weights that a training or a calibration has replaced meanwhile must not be kept."""
+    if stamp(run, calibration) != before:
+        raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Do it again.")
 
 
 # Weights

@@ -18,6 +18,7 @@ from selfnorm.model import LanguageModel
 from selfnorm.text import Vocab
 
 Array = NDArray[np.float64]
+PADDED = 16_384  # words of a batch, the padding included
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,7 @@ class Scorer:
     def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 64) -> list[Array]:
         """Word scores of sentences given as ids: batched by length, given back in order."""
         found: list[Array] = [np.zeros(0)] * len(sentences)
-        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-        for at in range(0, len(order), size):
-            chosen = order[at : at + size]
+        for chosen in _groups([len(sentence) for sentence in sentences], size):
             for index, scores in zip(chosen, self._alike([sentences[i] for i in chosen], eos), strict=True):
                 found[index] = scores
         return found
@@ -116,3 +115,15 @@ class Scorer:
     def perplexity(self, sentence: str) -> float:
         scores = self.words(sentence)
         return math.exp(-float(scores.mean()))
+
+
+def _groups(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Places of sentences of about the same length: at most `size`, and fewer where long ones would fill the memory."""
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and (len(group) == size or (lengths[place] + 1) * (len(group) + 1) > PADDED):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group

@@ -66,11 +66,16 @@ class Monitor:
 
     @property
     def sigma_z(self) -> float:
-        return math.sqrt(max(0.0, self.squares / self.count - self.mu_z**2))
+        variance = self.squares / self.count - self.mu_z**2
+        return math.sqrt(max(0.0, variance)) if math.isfinite(variance) else math.nan
 
     def sentence(self) -> str:
         """Is log Z under control? In bfloat16 a logit of size x has steps of about x/128, so drift costs precision."""
+        if not self.count:
+            return "log Z: no tokens yet."
         state = f"log Z: mean {self.mu_z:+.3f}, spread {self.sigma_z:.3f}, largest {self.largest:.2f} over {self.count:,} tokens"
+        if not math.isfinite(self.squares):
+            return f"{state}. Out of control: it is not a finite number any more. Go back to the last good checkpoint."
         if self.largest > 60:
             return f"{state}. Out of control: raise alpha tenfold, or lower the learning rate."
         if abs(self.mu_z) > 10:

@@ -89,6 +89,7 @@ def rescore(
             skipped += more
             found = work.tables(scorer, read, ngram=other, ngram_weight=ngram_weight)
     known = _references(references if references is not None else (tune if test is None else None))
+    known = work.own_references(read) if known is None else known
     if known is not None:
         facts[metric] = work.quality(read, found, weights, known, metric)
         facts[f"{metric}_without_lm"] = work.quality(read, found, work.Weights(0.0), known, metric)
@@ -131,12 +132,13 @@ def verdict(
     """
     from selfnorm.opening import open_scorer
     from selfnorm.tasks.lists import read_lists
-    from selfnorm.tasks.rescore import Weights
+    from selfnorm.tasks.rescore import Weights, own_references
     from selfnorm.tasks.verdict import judge
 
     scorer = open_scorer(run, normalized=True, calibration=calibration)
     read, skipped = read_lists(lists, format_, skip_bad)
-    found = judge(scorer, read, Weights(lm_weight, word_penalty, old_lm_weight), _references(references), allowed)
+    known = own_references(read) if references is None else _references(references)
+    found = judge(scorer, read, Weights(lm_weight, word_penalty, old_lm_weight), known, allowed)
     if json_:
         print(json.dumps({**found.table(), "skipped": len(skipped)}))
         return

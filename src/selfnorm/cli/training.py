@@ -230,4 +230,5 @@ def calibrate(
         [name, f"{before[name]:.4f}", f"{after[name]:.4f}"]
         for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")
     ]
-    table(f"{run}: {with_}, {found['seconds']:.0f} s, held-out validation text", ["", "before", "after"], rows)
+    held = "validation text, on which it was fitted" if with_ == "shift" else "held-out validation text"
+    table(f"{run}: {with_}, {found['seconds']:.0f} s, {held}", ["", "before", "after"], rows)

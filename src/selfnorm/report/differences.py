@@ -32,10 +32,10 @@ def difference_tables(records: Sequence[Record]) -> list[Table]:
 def _table(group: Sequence[Record]) -> Table:
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
     plain = [r for r in ordered if r.name == label("nce")]
-    reference = min(plain, key=lambda r: abs(int(r.k) - 100)) if plain else ordered[0]
+    reference = min(plain, key=lambda r: abs(int(r.parts.get("k", 100)) - 100)) if plain else ordered[0]
     parts = reference.parts
     named = [f"{key} {parts[key]}" for key in ("max_words", "others") if key in parts]
-    where = ", ".join([parts["data"], parts["split"], f"d = {parts['d']}", f"seed {parts['seed']}", *named])
+    where = ", ".join([parts["data"], parts["split"], f"d = {parts['d']}", f"seed {parts.get('seed', '–')}", *named])
     rows = [_row(r, reference) for r in ordered if r is not reference]
     return Table(f"Differences from {reference.name}: {where}", HEAD, rows, NOTES)
 

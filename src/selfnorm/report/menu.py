@@ -31,7 +31,7 @@ def menus(collected: Collected) -> list[Table]:
 def _menu(group: Sequence[Record], collected: Collected) -> Table:
     first = group[0].parts
     about = ", ".join(
-        [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first['epochs']} epochs"]
+        [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first.get('epochs', '–')} epochs"]
     )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
     notes = ["Seconds: the median epoch by the clock, validation included; MB is the most the process held."]

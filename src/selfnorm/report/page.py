@@ -137,11 +137,13 @@ def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
     widest = max(int(r.parts["d"]) for r in group)
     best: dict[str, Record] = {}
     for r in sorted(group, key=lambda r: r.measured.perplexity):
-        if int(r.parts["d"]) == widest and r.calibration == "none":
+        if int(r.parts["d"]) == widest and r.calibration == "none" and r.measured.histogram:
             best.setdefault(r.parts["criterion"], r)
     names = sorted(best, key=lambda name: list(NAMES).index(name) if name in NAMES else len(NAMES))[:most]
     runs = [best[name].run for name in names]
-    return [r for run in runs for r in group if r.run == run and r.calibration in ("none", "mlp")]
+    return [
+        r for run in runs for r in group if r.run == run and r.calibration in ("none", "mlp") and r.measured.histogram
+    ]
 
 
 def figure_1(group: Sequence[Record]) -> list[Record]:

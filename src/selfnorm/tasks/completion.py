@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from selfnorm.tasks.ngram import Ngram
 from selfnorm.tasks.trie import score_together
 from selfnorm.tasks.verdict import wilson
 
-GAP = "_____"
+GAP = re.compile(r"_{5,}")
 AT_ONCE = 400  # questions in one trie
 
 
@@ -31,7 +32,8 @@ class Question:
     answer: int | None = None
 
     def sentences(self) -> list[str]:
-        return [self.text.replace(GAP, choice) for choice in self.choices]
+        before, after = GAP.split(self.text)
+        return [before + choice + after for choice in self.choices]
 
 
 def read_questions(path: Path, answers: Path | None = None) -> list[Question]:
@@ -47,8 +49,8 @@ def read_questions(path: Path, answers: Path | None = None) -> list[Question]:
             raise UserError(
                 f"{path} line {number}: expected {len(head) - 2} choices, found {sum(bool(c.strip()) for c in row[2:])}."
             )
-        if row[1].count(GAP) != 1:
-            raise UserError(f"{path} line {number}: expected one gap {GAP}, found {row[1].count(GAP)}.")
+        if (gaps := len(GAP.findall(row[1]))) != 1:
+            raise UserError(f"{path} line {number}: expected one gap _____, found {gaps}.")
         found.append(Question(row[0], row[1], tuple(choice.strip() for choice in row[2:])))
     if not found:
         raise UserError(f"{path} holds no question.")

@@ -30,6 +30,7 @@ class NBest:
     name: str
     hypotheses: tuple[Hypothesis, ...]
     reference: tuple[str, ...] | None = None
+    raw: Any = None  # what the format needs to write the list again
 
 
 @dataclass
@@ -103,7 +104,7 @@ def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
             if not hypotheses:
                 raise ValueError("a list without hypotheses")
             reference = table.get("ref")
-            yield NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()))
+            yield NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()), table)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             reading.bad(path, number, expected, line)
 

@@ -109,6 +109,12 @@ def errors(lists: Sequence[NBest], references: dict[str, str]) -> tuple[list[NDA
     return counts, words
 
 
+def own_references(lists: Sequence[NBest]) -> dict[str, str] | None:
+    """The references the lists bring along, if each does."""
+    own = {n.name: " ".join(n.reference) for n in lists if n.reference is not None}
+    return own if len(own) == len(lists) else None
+
+
 def _reference(nbest: NBest, references: dict[str, str]) -> str:
     if nbest.name not in references:
         raise UserError(f"There is no reference for list {nbest.name}. References are lines: name words.")

@@ -22,7 +22,7 @@ from selfnorm.text.encode import encode, shuffle_and_hold_out
 from selfnorm.text.sources import SPLITS, Source, find_source
 from selfnorm.text.vocab import Vocab, read_vocab
 
-FORMAT = 1  # raise when the meaning of prepared files changes
+FORMAT = 2  # raise when the meaning of prepared files changes
 
 
 @dataclass(frozen=True)

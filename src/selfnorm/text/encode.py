@@ -18,7 +18,7 @@ from selfnorm.text.vocab import EOS, UNK, Vocab
 Lines = Callable[[], Iterator[str]]
 
 WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:['’]\w+)*|[^\w\s]")
-SENTENCE = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9])")
+SENTENCE = re.compile(r"([.!?][\"'”’)\]]*)\s+(?=[\"'“‘(\[]*[A-Z0-9])")
 
 
 def words_of(line: str) -> list[str]:
@@ -27,8 +27,8 @@ def words_of(line: str) -> list[str]:
 
 
 def sentences_of(paragraph: str) -> list[str]:
-    """A paragraph cut after . ! ? where a new sentence seems to begin."""
-    return [piece for piece in SENTENCE.split(paragraph.strip()) if piece]
+    """A paragraph cut after . ! ? and closing marks, where a new sentence seems to begin."""
+    return [piece for piece in SENTENCE.sub(r"\1\n", paragraph.strip()).split("\n") if piece]
 
 
 def encode(

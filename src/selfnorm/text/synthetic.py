@@ -59,6 +59,11 @@ def _lines(size: int, index: int) -> Lines:
     return lines
 
 
+def whole(vocab: Vocab) -> bool:
+    """Is every word in it? Where some became <unk>, the truth about it is not known."""
+    return set(names()) <= set(vocab.words)
+
+
 def truth_in(vocab: Vocab) -> Array:
     """log p(w | previous) in the ids of a vocabulary made from this text (V', V'), with <unk> impossible."""
     place = {word: i for i, word in enumerate(names())}
