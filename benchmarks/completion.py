@@ -22,7 +22,7 @@ from selfnorm.model import build
 from selfnorm.recipe import Model
 from selfnorm.results import environment
 from selfnorm.score import Scorer
-from selfnorm.tasks.completion import AT_ONCE, GAP, Question, read_questions
+from selfnorm.tasks.completion import AT_ONCE, Question, read_questions
 from selfnorm.tasks.trie import score_together
 from selfnorm.text import EOS, UNK, Vocab
 from selfnorm.text.encode import words_of
@@ -35,7 +35,7 @@ def made_up(count: int = 1040) -> list[Question]:
     chance, found = np.random.default_rng(0), []
     for number in range(count):
         words = [f"w{i}" for i in chance.integers(V - 2, size=chance.integers(5, 41))]
-        words[chance.integers(1, len(words))] = GAP
+        words[chance.integers(1, len(words))] = "_____"
         choices = tuple(f"w{i}" for i in chance.choice(V - 2, CHOICES, replace=False))
         found.append(Question(str(number), " ".join(words), choices))
     return found

@@ -43,11 +43,19 @@ def test_a_recipe_survives_its_file(tmp_path: Path) -> None:
         ("training.momentum=0.9", "every row of the word tables"),
         ("training.weight_decay=0.1", "every row of the word tables"),
         ("training.clip=-1", "above 0"),
+        ("training.threads=10000000000", "as many as there are cores"),
+        ("training.decay=1e30", "not so large"),
+        ("criterion.alpha=1" + "0" * 400, "a finite number"),
     ],
 )
 def test_a_wrong_value_says_what_to_do(wrong: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         read_recipe(None, [wrong])
+
+
+def test_batch_nce_needs_other_streams() -> None:
+    with pytest.raises(UserError, match="at least 2"):
+        read_recipe(None, ["criterion.name=nce_batch", "training.batch=1"])
 
 
 def test_an_unknown_section_suggests_the_nearest(tmp_path: Path) -> None:

@@ -141,6 +141,24 @@ def test_the_score_command_streams_stdin(folder: Path) -> None:
     assert [float(x) for x in done.stdout.split()] == pytest.approx([scorer.score(s) for s in SENTENCES], abs=2e-4)
 
 
+def test_a_stored_calibration_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tiny(write_text(tmp_path / "tiny.txt"), name="softmax"), tmp_path / "run", ["valid.affine"])
+    (tmp_path / "t.txt").write_text("the cat\n")
+    command = ["score", str(tmp_path / "run"), str(tmp_path / "t.txt")]
+    assert main(command) == 2
+    assert "--calibration affine" in capsys.readouterr().err
+    assert main([*command, "--calibration", "affine"]) == 0
+    expected = open_scorer(tmp_path / "run", calibration="affine").score("the cat")
+    assert float(capsys.readouterr().out) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_text_cut_in_another_way_is_noticed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text, warned in (("The Cat, saw a dog.\n", True), ("the cat saw a dog\n", False)):
+        (tmp_path / "t.txt").write_text(text)
+        assert main(["score", str(folder / "nce"), str(tmp_path / "t.txt")]) == 0
+        assert ("not in the vocabulary" in capsys.readouterr().err) is warned
+
+
 def test_score_options(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.txt").write_text("the cat\n")
     assert main(f"score {folder}/nce {tmp_path}/t.txt --per-word --log10".split()) == 0

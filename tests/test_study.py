@@ -99,6 +99,22 @@ def test_a_wrong_key_in_a_study_is_an_error(tmp_path: Path) -> None:
         read_study(str(tmp_path / "s.toml"))
 
 
+@pytest.mark.parametrize("axis", ['"data.folder" = ["a", "b"]', '"training.validate_minutes" = [0.0, 15.0]'])
+def test_two_runs_of_one_name_are_refused(axis: str, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f'[[grid]]\n"data.name" = "x"\n{axis}\n')
+    with pytest.raises(UserError, match="both be called x-nce-d100"):
+        read_study(str(tmp_path / "s.toml"))
+
+
+def test_a_text_of_ones_own_is_called_by_the_file_that_is_trained_on(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[recipe.data]\nfile = "a.txt"\n')
+    assert read_study(str(tmp_path / "s.toml"), ["data.file=b.txt"]).planned[0].recipe.data.name == "b"
+    (tmp_path / "s.toml").write_text('[[grid]]\n"data.file" = ["a.txt", "b.txt"]\n')
+    assert [p.recipe.data.name for p in read_study(str(tmp_path / "s.toml")).planned] == ["a", "b"]
+    (tmp_path / "s.toml").write_text('[[grid]]\n"data.name" = "x"\n"data.folder" = "/new\\\\text/\U0001f600"\n')
+    assert read_study(str(tmp_path / "s.toml")).planned[0].recipe.data.folder == "/new\\text/\U0001f600"
+
+
 def one_at_a_time(study: Path, to: Path) -> list[str]:
     return [sys.executable, "-m", "selfnorm", "study", "run", str(study), "--to", str(to), "--jobs", "1"]
 
@@ -135,6 +151,7 @@ def test_progress_shows_the_weights_kept_and_the_time_left_counts_what_comes_aft
     (folder / "test.mlp.json").write_text("{}")
     after = seconds_left([run], tmp_path, 1)
     assert before is not None and after is not None and before > after > 0
+    assert seconds_left([run], tmp_path, 8) == after, "one run is not quicker for seven idle cores"
 
 
 def test_a_failed_run_is_reported_and_not_retried(

@@ -318,6 +318,25 @@ def test_calibrating_again_forgets_what_the_old_one_gave(text_file: Path, tmp_pa
     assert not (made.folder / "valid.shift.json").exists() and (made.folder / "valid.affine.json").exists()
 
 
+def test_measuring_steps_do_not_change_what_scoring_uses(text_file: Path, tmp_path: Path) -> None:
+    made = run(tiny(text_file), tmp_path / "run", ["valid.affine", "valid.shift"])
+    assert open_run(made.folder).calibration == "none"
+    calibrate_run(made, open_corpus(made.recipe.data), "affine")
+    run(tiny(text_file), tmp_path / "run", ["valid.mlp"])
+    assert open_run(made.folder).calibration == "affine" and (made.folder / "valid.mlp.json").exists()
+
+
+def test_a_folder_of_texts_is_written_down_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "texts").mkdir()
+    for split in ("train", "valid", "test"):
+        write_text(tmp_path / "texts" / f"{split}.txt")
+    monkeypatch.chdir(tmp_path)
+    recipe = tiny(Path("unused"))
+    run(replace(recipe, data=replace(recipe.data, name="own", file="", folder="texts")), tmp_path / "run")
+    monkeypatch.chdir("/")
+    assert open_with_text(tmp_path / "run")[1].name == "own"
+
+
 def test_a_text_may_move_between_two_calls(text_file: Path, tmp_path: Path) -> None:
     recipe = tiny(text_file)
     run(recipe, tmp_path / "run")

@@ -66,7 +66,8 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
 
 
 def _found(data: Data) -> Data:
-    """A text of the user's own is written down by its full path, so that the run can be used from anywhere."""
+    """Where the text is is written down by its full path, so that the run can be used from anywhere."""
+    data = replace(data, folder=str(Path(data.folder).resolve())) if data.folder else data
     return replace(data, file=str(Path(data.file).resolve())) if data.file and Path(data.file).exists() else data
 
 
@@ -82,7 +83,7 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
         if _stands(made, f"{step}.json"):
             continue
         if not has_calibration(made, kind):
-            calibrate_run(made, corpus, kind)
+            calibrate_run(made, corpus, kind, use=False)
         if what == "complete":
             asked = challenge(made.recipe.data)
             write_json(made.file(f"{step}.json"), result(made, asked, choose(made, asked, kind), kind))
@@ -102,8 +103,10 @@ def _stands(made: Run, name: str) -> bool:
     return told.get("epochs") == now["epochs"]
 
 
-def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = None) -> dict[str, Any]:
-    """Fit a calibration, store it in the run folder and make it the one in use; gives what calibration.json says."""
+def calibrate_run(
+    made: Run, corpus: Corpus, kind: str, budget: Budget | None = None, use: bool = True
+) -> dict[str, Any]:
+    """Fit a calibration, store it in the run folder and, if wanted, make it the one in use; gives what calibration.json says."""
     if lookup(made.recipe.criterion.name).pins == "normalized":
         raise UserError(f"{made.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")
     budget, start = budget or Budget(), time.monotonic()
@@ -131,7 +134,7 @@ def calibrate_run(made: Run, corpus: Corpus, kind: str, budget: Budget | None = 
     after = validate(_with(model, normalizer), valid)
     found = facts(before, after, seconds, None if kind == "shift" else used)
     refuse_replaced(made, weights)
-    save_calibration(made, kind, normalizer, found)
+    save_calibration(made, kind, normalizer, found, use)
     return found
 
 

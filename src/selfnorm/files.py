@@ -20,6 +20,8 @@ os.umask(UMASK)
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it into place if the block ends well, else remove it."""
+    if not path.name or path.is_dir():
+        raise UserError(f"{path} is a folder. Name a file in it.")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from selfnorm.errors import UserError
 from selfnorm.files import read_json
 from selfnorm.names import pins
-from selfnorm.runs import Run, load_model, open_run
+from selfnorm.runs import Run, has_calibration, load_model, open_run
 from selfnorm.score import Scorer
 from selfnorm.text import Corpus, open_corpus
 
@@ -47,7 +47,7 @@ def refuse_unsafe(run: Run, kind: str) -> None:
     if pinned == "no" and kind not in ("affine", "mlp"):
         raise UserError(
             f"{run.folder} was trained with {name}, which does not pin log Z: its scores without log Z are off by an arbitrary "
-            f"amount per context. Calibrate it first (selfnorm calibrate {run.folder} --with mlp), score with --normalized, "
+            f"amount per context. {_way_out(run)}, score with --normalized, "
             "or train with a criterion that self-normalizes, such as nce."
         )
     if pinned == "constant" and kind == "none":
@@ -57,11 +57,18 @@ def refuse_unsafe(run: Run, kind: str) -> None:
         )
 
 
-def remaining_sigma(run: Run) -> float | None:
-    """sigma_z left on the validation text after the calibration in use, if that is known."""
+def _way_out(run: Run) -> str:
+    stored = [kind for kind in ("mlp", "affine") if has_calibration(run, kind)]
+    if stored:
+        return f"Use the calibration stored in it (--calibration {stored[0]})"
+    return f"Calibrate it first (selfnorm calibrate {run.folder} --with mlp)"
+
+
+def remaining_sigma(run: Run, kind: str) -> float | None:
+    """sigma_z left on the validation text after a calibration, if that is known."""
     path = run.file("calibration.json")
-    facts = read_json(path).get(run.calibration) if path.exists() else None
+    facts = read_json(path).get(kind) if path.exists() else None
     try:
         return None if facts is None else float(facts["valid_after"]["sigma_z"])
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} does not say what {run.calibration} left. Calibrate again.") from None
+        raise UserError(f"{path} does not say what {kind} left. Calibrate again.") from None

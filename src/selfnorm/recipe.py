@@ -132,6 +132,11 @@ def write_recipe(path: Path, recipe: Recipe) -> None:
     write_text(path, tomli_w.dumps(asdict(recipe)))
 
 
+def as_toml(value: Any) -> str:
+    """A value as TOML writes it, for `section.key=value`."""
+    return tomli_w.dumps({"value": value}).partition("=")[2].strip()
+
+
 def _split(change: str) -> tuple[str, str, Any]:
     name, equals, text = change.partition("=")
     section, dot, key = name.partition(".")
@@ -163,7 +168,7 @@ def _section(kind: type[Any], values: Mapping[str, Any], where: str) -> Any:
 def _typed(value: Any, default: Any, where: str) -> Any:
     kind = type(default)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value) if abs(value) < 2**1000 else math.inf
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{where} = {value}: a finite number was expected (default {default!r}).")
     if type(value) is not kind:
@@ -221,7 +226,15 @@ def check(recipe: Recipe) -> None:
         "training: epochs, batch, steps and threads must be at least 1",
     )
     _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
-    _require(t.decay >= 1, f"training.decay = {t.decay}: the rate is divided by it, so it must be at least 1")
+    _require(t.threads <= 4096, f"training.threads = {t.threads}: as many as there are cores was expected")
+    _require(
+        t.decay >= 1 and t.epochs * math.log10(t.decay) < 300,
+        f"training.decay = {t.decay}: the rate is divided by it after every epoch, so it must be at least 1 and not so large",
+    )
+    _require(
+        c.name != "nce_batch" or t.batch >= 2,
+        "nce_batch takes its noise words from the other streams: training.batch must be at least 2",
+    )
     _require(0 <= t.seed < 2**63, f"training.seed = {t.seed}: a number from 0 to 2^63 - 1 was expected")
     _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
 

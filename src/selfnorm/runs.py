@@ -181,13 +181,16 @@ def forget_measured(run: Run) -> None:
 # Calibration
 
 
-def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str, Any]) -> None:
-    """Store a calibration and make it the one in use; others stay beside it, measurements of the one it replaces go."""
+def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str, Any], use: bool = True) -> None:
+    """Store a calibration and, if wanted, make it the one in use; others stay beside it, measurements of the one it replaces go."""
     for what in ("valid", "test", "train", "complete"):
         run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
     with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
         save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary)
-    write_json(run.file("calibration.json"), {**_stored(run), "kind": kind, kind: facts})
+    stored = _stored(run)
+    write_json(
+        run.file("calibration.json"), {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts}
+    )
 
 
 def use_calibration(run: Run, kind: str) -> None:

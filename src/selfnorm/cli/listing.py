@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from selfnorm.cli.training import Json
-from selfnorm.cli.using import Kind, Normalized
+from selfnorm.cli.using import Kind, Known, Normalized
 from selfnorm.errors import UserError
 from selfnorm.files import read_text, write_json
 from selfnorm.results import command_line, today
@@ -41,7 +41,7 @@ def rescore(
     references: Annotated[Path | None, Parameter(help="References of the lists that are written, to report their error rate.")] = None,
     ngram: Annotated[Path | None, Parameter(help="Also use this ARPA or KenLM model, log-linearly.")] = None, ngram_weight: float = 0.5,
     metric: Literal["wer", "bleu"] = "wer", print_: Annotated[Literal["1best", "nbest", "scores"], Parameter(name="--print")] = "1best",
-    normalized: Normalized = False, unk_penalty: float = 0.0, skip_bad: SkipBad = False, json_: Json = False,
+    normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -76,8 +76,12 @@ def rescore(
         raise UserError("--test goes with --tune: weights are found on LISTS and used on --test.")
     if not 0 <= ngram_weight <= 1:
         raise UserError(f"--ngram-weight {ngram_weight}: a share from 0 to 1 was expected.")
-    scorer, other = open_scorer(run, normalized, unk_penalty=unk_penalty), None if ngram is None else Ngram(ngram)
+    scorer, other = open_scorer(run, normalized, calibration, unk_penalty), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
+    known_words = Known(scorer.vocab)
+    for _ in known_words.watch(" ".join(h.words) for n in read for h in n.hypotheses):
+        pass
+    known_words.warn()
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()
     with progress("rescore", len(read), "lists") as advance:
         found = work.tables(scorer, read, advance=advance, ngram=other, ngram_weight=ngram_weight)

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from selfnorm.cli.training import Changes, From
 from selfnorm.errors import UserError
+from selfnorm.recipe import as_toml
 from selfnorm.terminal import say, table
 
 Only = Annotated[list[str] | None, Parameter(negative="")]
@@ -53,7 +54,7 @@ def plan(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table6, d100, menu, mscc, swbd, demo, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d30, d100, menu, mscc, swbd, demo, or a TOML file of yours.
     to
         Study folder.
     seeds
@@ -85,7 +86,7 @@ def run(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table6, d100, menu, mscc, swbd, demo, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d30, d100, menu, mscc, swbd, demo, or a TOML file of yours.
     to
         Study folder.
     seeds
@@ -137,4 +138,4 @@ def _jobs(asked: int) -> int:
 
 
 def _with_folder(changes: list[str] | None, folder: str) -> list[str]:
-    return [*(changes or []), *([f'data.folder="{folder}"'] if folder else [])]
+    return [*(changes or []), *([f"data.folder={as_toml(str(Path(folder).resolve()))}"] if folder else [])]

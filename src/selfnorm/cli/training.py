@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from selfnorm.recipe import Recipe, change, check, read_recipe
+from selfnorm.recipe import Recipe, check, read_recipe
 from selfnorm.terminal import progress, say, table
 
 Changes = Annotated[
@@ -114,7 +114,7 @@ def train(
     """
     read = read_recipe(recipe, set_ or [])
     if from_:
-        read = change(read, [f'data.folder="{from_}"'])
+        read = replace(read, data=replace(read.data, folder=from_))
     from selfnorm.experiment import run
 
     made = run(read, to, tuple(then or ["valid"]))
@@ -214,13 +214,13 @@ def calibrate(
     from selfnorm.calibrate import Budget
     from selfnorm.experiment import calibrate_run
     from selfnorm.opening import open_with_text
-    from selfnorm.runs import use_calibration
+    from selfnorm.runs import open_run, use_calibration
 
-    made, corpus = open_with_text(run, from_)
     if with_ == "none":
-        use_calibration(made, "none")
+        use_calibration(open_run(run), "none")
         say(f"{run}: no calibration in use")
         return
+    made, corpus = open_with_text(run, from_)
     found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent))
     if json_:
         print(json.dumps({"kind": with_, **found}))

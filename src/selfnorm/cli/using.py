@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -15,6 +15,9 @@ from selfnorm.cli.training import Json
 from selfnorm.errors import UserError
 from selfnorm.files import write_json
 from selfnorm.terminal import say, table
+
+if TYPE_CHECKING:
+    from selfnorm.text import Vocab
 
 Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
 Kind = Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Instead of the one in use.")]
@@ -27,9 +30,12 @@ def register(app: App) -> None:
 
 def score(
     run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
-    eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0, json_: Json = False,
+    eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
+    calibration: Kind = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
+
+    Words are what stands between blanks; cut them as the training text was (sotu, mscc: lower case, punctuation marks apart).
 
     Parameters
     ----------
@@ -49,17 +55,39 @@ def score(
     from selfnorm.opening import open_scorer, remaining_sigma
     from selfnorm.runs import open_run
 
-    scorer = open_scorer(run, normalized, unk_penalty=unk_penalty)
-    left = remaining_sigma(open_run(run))
+    scorer, opened = open_scorer(run, normalized, calibration, unk_penalty), open_run(run)
+    kind = opened.calibration if calibration is None else calibration
+    left = remaining_sigma(opened, kind)
     if left is not None and not normalized:
-        say(f"calibrated with {open_run(run).calibration}: sigma_z {left:.3f} left on the validation text")
-    base = math.log(10) if log10 else 1.0
-    for scores in scorer.stream(_lines(text), eos):
+        say(f"calibrated with {kind}: sigma_z {left:.3f} left on the validation text")
+    base, known = math.log(10) if log10 else 1.0, Known(scorer.vocab)
+    for scores in scorer.stream(known.watch(_lines(text)), eos):
         values = [float(s) / base for s in scores]
         if json_:
             print(json.dumps({"score": sum(values), "words": values}))
         else:
             print(" ".join(f"{v:.4f}" for v in values) if per_word else f"{sum(values):.4f}")
+    known.warn()
+
+
+class Known:
+    """Counts the words a model does not know: many of them mean that text was cut in another way than the model's."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self.vocab, self.words, self.unknown = vocab, 0, 0
+
+    def watch(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            ids = self.vocab.ids(line.split())
+            self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
+            yield line
+
+    def warn(self) -> None:
+        if self.unknown > 0.2 * self.words:
+            say(
+                f"{self.unknown:,} of {self.words:,} words are not in the vocabulary. Is the text cut as the training text was? "
+                "(sotu and mscc: lower case, punctuation marks apart.)"
+            )
 
 
 def _lines(text: Path | None) -> Iterator[str]:

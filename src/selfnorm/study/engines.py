@@ -125,7 +125,8 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
-    limit = _join(ray, jobs)
+    limit, root = _join(ray, jobs), root.resolve()  # workers may stand in another folder
+    given = {name: value for name, value in os.environ.items() if name.startswith("SELFNORM_")}
     train: Any = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
     tries = {run.name: 0 for run in planned if progress_of(run, root).state != "done"}
     by_name = {run.name: run for run in planned}
@@ -134,7 +135,7 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     while tasks or waiting:
         while waiting and len(tasks) < limit:
             name = waiting.pop(0)
-            tasks[train.remote(command(by_name[name], root))] = name
+            tasks[train.remote(command(by_name[name], root), given)] = name
         ready, _ = ray.wait(list(tasks), num_returns=1)
         name = tasks.pop(ready[0])
         try:
@@ -164,6 +165,6 @@ def _join(ray: Any, jobs: int) -> int:
     return jobs or int(ray.cluster_resources().get("CPU", 1))
 
 
-def _on_worker(line: list[str]) -> tuple[int, str]:
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+def _on_worker(line: list[str], given: dict[str, str]) -> tuple[int, str]:
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, **given})
     return done.returncode, (done.stderr.strip().splitlines() or [""])[-1]

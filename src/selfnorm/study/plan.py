@@ -14,7 +14,7 @@ from typing import Any
 from selfnorm.errors import UserError
 from selfnorm.files import read_text
 from selfnorm.names import lookup, settle, slug
-from selfnorm.recipe import Recipe, change, from_table
+from selfnorm.recipe import Recipe, as_toml, from_table
 from selfnorm.results import check_step
 
 BUILT_IN = Path(__file__).parent.parent / "experiments"
@@ -61,6 +61,11 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
         for recipe in _expand(table, str(path), changes, seeds):
             slug = run_name(recipe)
             before = planned[slug].then if slug in planned else ()
+            if slug in planned and _beside_the_name(planned[slug].recipe) != _beside_the_name(recipe):
+                raise UserError(
+                    f"{path}: two runs would both be called {slug}: they differ only in where their text is, or in "
+                    "validate_minutes. Give the texts different data.name, or make two studies."
+                )
             planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *_possible(recipe, then)))))
     return Study(", ".join(titles), tuple(planned.values()))
 
@@ -102,6 +107,7 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         )
     if not isinstance(table.get("recipe", {}), dict):
         raise UserError(f"{where}: the base recipe is written in sections such as [recipe.model].")
+    from_table(table.get("recipe", {}), where)  # what is wrong with it is said first
     if not grids:
         raise UserError(
             f"{where}: there is no grid, so there is nothing to train. Leave `grid` out to train the base recipe."
@@ -113,7 +119,6 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         raise UserError(
             f"--seeds {seeds} would take seeds 1 to {seeds}, but training.seed is given too. Leave one of them out."
         )
-    base = from_table(table.get("recipe", {}), where)
     for grid in grids:
         axes = [
             [(key, value) for value in (values if isinstance(values, list) else [values])]
@@ -122,14 +127,21 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         for point in itertools.product(*axes):
             settings = [f"{key}={_plain(value, key, where)}" for key, value in point]
             for seed in range(1, seeds + 1):
-                recipe = change(base, [*settings, *([f"training.seed={seed}"] if seeds > 1 else []), *changes])
+                seeded = [f"training.seed={seed}"] if seeds > 1 else []
+                recipe = from_table(table.get("recipe", {}), where, [*settings, *seeded, *changes])
                 yield replace(recipe, criterion=settle(recipe.criterion))
 
 
 def _plain(value: Any, key: str, where: str) -> str:
     if not isinstance(value, str | int | float):
         raise UserError(f"{where}: {key} = {value!r}: a number, a word, true or false was expected.")
-    return repr(value) if type(value) in (int, float) else json.dumps(value)  # json would write nan as NaN
+    return as_toml(value)
+
+
+def _beside_the_name(recipe: Recipe) -> tuple[Path, Path, float]:
+    """What can change the numbers and is not in a run's name."""
+    data = recipe.data
+    return Path(data.folder).resolve(), Path(data.file).resolve(), recipe.training.validate_minutes
 
 
 def run_name(recipe: Recipe) -> str:

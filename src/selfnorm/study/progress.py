@@ -76,4 +76,5 @@ def seconds_left(planned: list[Planned], root: Path, jobs: int) -> float | None:
     spent = sum(p.seconds for _, p in rows)
     left = sum(work(run) * max(0.0, 1 - p.epochs / run.recipe.training.epochs) for run, p in rows)
     left += sum(work_after(run, root) for run, _ in rows)
-    return left * spent / done / jobs if done else None
+    at_once = max(1, min(jobs, sum(p.state != "done" for _, p in rows)))
+    return left * spent / done / at_once if done else None
