@@ -34,7 +34,9 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
         [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first.get('epochs', '–')} epochs"]
     )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    notes = ["Seconds: the median epoch by the clock, validation included; MB is the most the process held."]
+    notes = [
+        "Seconds: the median epoch by the clock, validation included. MB: the most the process held in its first epoch."
+    ]
     return Table(f"Menu: {about}", HEAD, [_row(r, collected) for r in ordered], notes)
 
 
@@ -50,7 +52,7 @@ def _row(record: Record, collected: Collected) -> list[str]:
         f"{m.sigma_z:.3f}",
         f"{after[0].measured.sigma_z:.4f}" if after else "",
         _per_epoch(lines),
-        str(max(int(line.get("megabytes", 0)) for line in lines) or "") if lines else "",
+        str(lines[0].get("megabytes", "")) if lines else "",
     ]
 
 

@@ -77,16 +77,25 @@ def _interval(pair: Any, digits: int) -> str:
 
 
 def examples(records: Sequence[Record]) -> list[Table]:
-    """The paper's kind of examples: contexts where log Z of a raw model strays furthest, with the word that followed."""
-    tables = []
-    for r in records:
-        if r.measured.notes.get("examples") and r.calibration == "none" and r.parts["criterion"] in ("nce", "softmax"):
+    """The paper's kind of examples: contexts where log Z of a raw model strays furthest, with the word that followed.
+
+    One table for each text, model and size: of the validation text, where that was measured, with the usual settings, and of one seed.
+    """
+    tables, shown = [], set[tuple[str, ...]]()
+    for r in sorted(records, key=lambda r: (r.parts["split"] != "valid", len(r.extras))):
+        key = (r.parts["data"], r.parts.get("max_words", ""), r.name, r.k, r.parts["d"])
+        told = (
+            r.measured.notes.get("examples") and r.calibration == "none" and r.name in (label("nce"), label("softmax"))
+        )
+        if told and key not in shown:
+            shown.add(key)
             rows = [
                 [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.2f}", f"{e['entropy']:.2f}"]
                 for e in r.measured.notes["examples"]
             ]
             others = [o for o in records if (o.parts["data"], o.parts["split"]) == (r.parts["data"], r.parts["split"])]
-            title = f"Where log Z strays: {name_beside(r, others)}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            k = f", k = {r.k}" if r.k not in ("100", "–") else ""
+            title = f"Where log Z strays: {name_beside(r, others)}{k}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
             tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
     return tables
 
