@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from selfnorm.names import NAMES, label, settle
 from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.report.collect import Collected, Record, collect, name_beside
 from selfnorm.report.menu import menus
-from selfnorm.report.page import write_report
+from selfnorm.report.page import figure_1, write_report
 from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import find, paper_tables
 from selfnorm.report.tidy import tidy
@@ -162,6 +163,9 @@ def test_a_failed_run_is_reported_and_not_retried(
     assert "FAILED" in capsys.readouterr().err
 
 
+HISTOGRAM = {"counts": [1, 2, 1], "low": -1.0, "high": 1.0}
+
+
 def made_up(
     criterion: str,
     d: int,
@@ -240,6 +244,25 @@ def test_a_measurement_with_the_least_it_may_hold_makes_a_report(tmp_path: Path)
         made.write(tmp_path / name / "test.json")
     write_report(tmp_path, tmp_path / "r.html")
     assert "SM-LM" in (tmp_path / "r.html").read_text()
+
+
+def test_figures_set_side_by_side_what_can_be_compared(tmp_path: Path) -> None:
+    """A frontier for every size with more than one model; Figure 1 and examples of the usual settings."""
+    for name, d in (("nce", 30), ("softmax", 30), ("nce", 100), ("softmax", 100), ("nce", 300)):
+        replace(made_up(name, d, split="test").measured, histogram=HISTOGRAM).write(
+            tmp_path / f"{name}{d}" / "test.json"
+        )
+    page = tmp_path / "r.html"
+    write_report(tmp_path, page)
+    assert re.findall(r"against perplexity, ([^<]+)<", page.read_text().split("</nav>")[-1]) == [
+        "ptb, test, d = 30",
+        "ptb, test, d = 100",
+    ]
+    usual = made_up("nce", 100, perplexity=150.0)
+    more = replace(usual, parts={**usual.parts, "k": "1000"}, measured=replace(usual.measured, perplexity=140.0))
+    entropy = {"counts": [[1]], "entropy": [0, 1], "log_z": [0, 1]}
+    both = [replace(r, measured=replace(r.measured, entropy_histogram=entropy)) for r in (more, usual)]
+    assert figure_1([*both, replace(both[1], parts={**usual.parts, "d": "30"})])[-1].k == "100"
 
 
 def test_a_report_is_a_function_of_its_json(tmp_path: Path) -> None:

@@ -86,13 +86,8 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
 
 
 def _figures(collected: Collected) -> list[dict[str, Any]]:
-    figures = []
-    if any(collected.histories.values()):
-        caption = "Each epoch's validation text, dropout off, state carried."
-        if len(collected.histories) > plots.CURVES:
-            caption += f" The {plots.CURVES} runs of lowest perplexity out of {len(collected.histories)}."
-        figures.append({"title": "Training", "svg": plots.curves(collected), "caption": caption})
     groups = _grouped(collected.records)
+    figures = [figure for data in dict.fromkeys(data for data, _ in groups) for figure in _training(data, collected)]
     for (data, split), group in groups.items():
         if split == "test" or (data, "test") not in groups:  # the test text where there is one
             figures += _figures_of(f"{data}, {split}", group)
@@ -100,24 +95,34 @@ def _figures(collected: Collected) -> list[dict[str, Any]]:
     return figures + [{"title": "Theorem 1", "svg": plots.theorem(r), "caption": _theorem_caption(r)} for r in theory]
 
 
+def _training(data: str, collected: Collected) -> list[dict[str, Any]]:
+    """How the runs on one text were trained."""
+    runs = {r.run for r in collected.records if r.parts["data"] == data}
+    histories = {run: lines for run, lines in collected.histories.items() if run in runs and lines}
+    if not histories:
+        return []
+    caption = "Each epoch's validation text, dropout off, state carried."
+    if len(histories) > plots.CURVES:
+        caption += f" The {plots.CURVES} runs of lowest perplexity out of {len(histories)}."
+    return [{"title": f"Training, {data}", "svg": plots.curves(histories), "caption": caption}]
+
+
 def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
-    """The frontier, the histograms of log Z and the paper's figure, for one text."""
+    """The frontier of each size, the histograms of log Z and the paper's figure, for one text."""
     figures = []
-    if len(group) > 1:
-        caption = (
-            "Every model and calibration: across is quality, down is how safe it is to skip log Z. What is normalized by "
-            "construction has σ_z = 0 and is drawn at 0.0001."
-        )
-        figures.append(
-            {
-                "title": f"σ_z against perplexity, {where}",
-                "svg": plots.frontier(group, where),
-                "caption": caption,
-            }
-        )
+    for d in sorted({int(r.parts["d"]) for r in group}):
+        same = [r for r in group if int(r.parts["d"]) == d]
+        if len({r.run for r in same}) > 1:
+            caption = (
+                "Every model and calibration: across is quality, down is how safe it is to skip log Z. What is normalized by "
+                "construction has σ_z = 0 and is drawn at 0.0001."
+            )
+            title = f"{where}, d = {d}"
+            svg = plots.frontier(same, title)
+            figures.append({"title": f"σ_z against perplexity, {title}", "svg": svg, "caption": caption})
     chosen = _shown(group)
     if chosen:
-        caption = "A self-normalized model is a spike at 0. At most four criteria are shown, each with its best model at the largest d."
+        caption = f"A self-normalized model is a spike at 0. d = {chosen[0].parts['d']}; at most four criteria, each with its best model."
         figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
     raw = figure_1(group)
     if raw:
@@ -133,8 +138,11 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
 
 
 def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
-    """For the histograms: the best of each criterion at the largest d, raw and after mlp, the paper's criteria first."""
-    widest = max(int(r.parts["d"]) for r in group)
+    """For the histograms: the best of each criterion, raw and after mlp, at the d with most criteria; the paper's first."""
+    criteria = {
+        d: len({r.parts["criterion"] for r in group if r.parts["d"] == d}) for d in {r.parts["d"] for r in group}
+    }
+    widest = int(max(criteria, key=lambda d: (criteria[d], int(d))))
     best: dict[str, Record] = {}
     for r in sorted(group, key=lambda r: r.measured.perplexity):
         if int(r.parts["d"]) == widest and r.calibration == "none" and r.measured.histogram:
@@ -149,7 +157,7 @@ def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
 def figure_1(group: Sequence[Record]) -> list[Record]:
     """NCE-LM at three sizes, as the paper has it; while there is one size only, NCE-LM, SM-LM and DEV-LM of that size."""
     raw = [r for r in group if r.calibration == "none" and r.measured.entropy_histogram]
-    raw.sort(key=lambda r: -r.measured.perplexity)  # of several alike the best, which comes last, is shown
+    raw.sort(key=lambda r: (-len(r.extras) - (r.k not in ("100", "–")), -r.measured.perplexity))  # the last is shown
     sizes = {int(r.parts["d"]): r for r in raw if r.parts["criterion"] == "nce"}
     if len(sizes) > 1:
         ds = sorted(sizes)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from selfnorm.errors import missing_extra
-from selfnorm.report.collect import Collected, Record, name_beside
+from selfnorm.report.collect import Record, name_beside
 
 # Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
@@ -52,10 +52,9 @@ def _style(index: int) -> dict[str, str]:
     return {"color": COLOURS[index % 8], "marker": MARKS[(index + index // 8) % 8]}
 
 
-def curves(collected: Collected) -> str:
+def curves(histories: dict[str, list[dict[str, Any]]]) -> str:
     """Validation perplexity and sigma_z after each epoch, of the CURVES runs that ended best."""
     figure, axes = _figure(9.5, 4.2, ncols=2)
-    histories = {name: lines for name, lines in collected.histories.items() if lines}
     best = sorted(histories, key=lambda name: min(line["perplexity"] for line in histories[name]))[:CURVES]
     names = {name: short(name) for name in best}
     for index, name in enumerate(sorted(best)):
@@ -72,35 +71,39 @@ def curves(collected: Collected) -> str:
             )
     for axis, title in zip(axes, ("validation perplexity", "validation σ_z (spread of log Z)"), strict=True):
         axis.set(xlabel="epoch", ylabel=title.split(" (")[0], title=title, yscale="log")
-        _plain_log(axis)
+        _plain_log(axis.yaxis)
     axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return _svg(figure)
 
 
-def _plain_log(axis: Any) -> None:
+def _plain_log(side: Any, subs: tuple[float, ...] = (1, 2, 5)) -> None:
+    """Plain numbers along one side of a plot with a logarithmic scale."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    side.set_major_locator(LogLocator(base=10, subs=subs))
+    side.set_major_formatter(StrMethodFormatter("{x:g}"))
+    side.set_minor_formatter(NullFormatter())
 
 
 def frontier(records: Sequence[Record], title: str) -> str:
     """sigma_z against perplexity: down and left is better."""
-    figure, axis = _figure(8.2, 4.8)
     names = {r.full_name: name_beside(r, records) for r in records}
-    models = sorted({(r.full_name, r.parts["d"], r.k) for r in records})
+    models = sorted({(r.full_name, r.k) for r in records})
+    figure, axis = _figure(8.2, max(4.8, 0.2 * len(models) + 0.6))  # as high as its legend
     for index, model in enumerate(models):
-        mine = [r for r in records if (r.full_name, r.parts["d"], r.k) == model]
+        mine = [r for r in records if (r.full_name, r.k) == model]
         mine = sorted((r for r in mine if r.calibration in FILLED), key=lambda r: list(FILLED).index(r.calibration))
-        label = f"{names[model[0]]}, d={model[1]}" + (f", k={model[2]}" if model[2] not in ("100", "–") else "")
+        label = names[model[0]] + (f", k={model[1]}" if model[1] not in ("100", "–") else "")
         for r in mine:
             axis.plot(
                 r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **_style(index),
                 fillstyle=FILLED[r.calibration], label=label if r is mine[0] else None,
             )  # fmt: skip
-    axis.set(xlabel="perplexity (exact)", ylabel="σ_z", yscale="log", title=f"{title}: down and left is better")
-    _plain_log(axis)
+    axis.set(
+        xlabel="perplexity (exact)", ylabel="σ_z", xscale="log", yscale="log", title=f"{title}: down and left is better"
+    )
+    _plain_log(axis.xaxis, (1, 1.2, 1.4, 1.6, 2, 2.5, 3, 4, 5, 6, 7, 8))
+    _plain_log(axis.yaxis)
     kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
     filling = {"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}
     key = "marker filling: " + ", ".join(filling[kind] for kind in kinds)
