@@ -14,6 +14,7 @@ from selfnorm.report.collect import Record, name_beside
 # Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKS = "osD^vPX*"
+FINE = tuple(tenths / 10 for tenths in range(10, 100))
 CURVES = 12  # runs whose training one picture can show
 FILLED = {"none": "none", "shift": "left", "affine": "bottom", "mlp": "full"}
 
@@ -102,7 +103,8 @@ def frontier(records: Sequence[Record], title: str) -> str:
     axis.set(
         xlabel="perplexity (exact)", ylabel="σ_z", xscale="log", yscale="log", title=f"{title}: down and left is better"
     )
-    _plain_log(axis.xaxis, (1, 1.2, 1.4, 1.6, 2, 2.5, 3, 4, 5, 6, 7, 8))
+    low, high = axis.get_xlim()
+    _plain_log(axis.xaxis, FINE if high < 2 * low else (1, 1.2, 1.4, 1.6, 2, 2.5, 3, 4, 5, 6, 7, 8))
     _plain_log(axis.yaxis)
     kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
     filling = {"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}
