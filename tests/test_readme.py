@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from selfnorm.cli import main
+from selfnorm.report.collect import collect
+from selfnorm.report.menu import menus
 
 from .conftest import write_text
 
@@ -54,3 +56,9 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_the_guide_shows_the_menu_as_measured() -> None:
+    guide = (ROOT / "docs" / "criteria.md").read_text(encoding="utf-8")
+    tables = [t.markdown().rstrip() for t in menus(collect(ROOT / "results")) if re.match(r"Menu: (ptb|sotu)", t.title)]
+    assert tables and all(table in guide for table in tables)

@@ -10,7 +10,7 @@ from typing import Any
 from selfnorm.report.collect import Collected, Record, in_common
 from selfnorm.report.tables import Table
 
-FEWEST = 6  # criteria that make a menu
+FEWEST = 4  # criteria that make a menu
 SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
