@@ -79,8 +79,8 @@ def rescore(
     scorer, other = open_scorer(run, normalized, calibration, unk_penalty), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
     known_words = Known(scorer.vocab)
-    for _ in known_words.watch(" ".join(h.words) for n in read for h in n.hypotheses):
-        pass
+    for hypothesis in (h for nbest in read for h in nbest.hypotheses):
+        known_words.add(hypothesis.words)
     known_words.warn()
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()
     with progress("rescore", len(read), "lists") as advance:

@@ -76,10 +76,13 @@ class Known:
     def __init__(self, vocab: Vocab) -> None:
         self.vocab, self.words, self.unknown = vocab, 0, 0
 
+    def add(self, words: Iterable[str]) -> None:
+        ids = self.vocab.ids(words)
+        self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
+
     def watch(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            ids = self.vocab.ids(line.split())
-            self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
+            self.add(line.split())
             yield line
 
     def warn(self) -> None:
