@@ -72,6 +72,11 @@ class Record:
         return self.parts.get("k", "–") if drawn else "–"
 
     @property
+    def unusual_k(self) -> str:
+        """ ", k = 1000" behind a name where the noise words are not the usual 100."""
+        return f", k = {self.k}" if self.k not in ("100", "–") else ""
+
+    @property
     def calibration(self) -> str:
         return self.parts.get("calibration", "none")
 

@@ -157,7 +157,7 @@ def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
 def figure_1(group: Sequence[Record]) -> list[Record]:
     """NCE-LM at three sizes, as the paper has it; while there is one size only, NCE-LM, SM-LM and DEV-LM of that size."""
     raw = [r for r in group if r.calibration == "none" and r.measured.entropy_histogram]
-    raw.sort(key=lambda r: (-len(r.extras) - (r.k not in ("100", "–")), -r.measured.perplexity))  # the last is shown
+    raw.sort(key=lambda r: (-len(r.extras) - bool(r.unusual_k), -r.measured.perplexity))  # the last is shown
     sizes = {int(r.parts["d"]): r for r in raw if r.parts["criterion"] == "nce"}
     if len(sizes) > 1:
         ds = sorted(sizes)

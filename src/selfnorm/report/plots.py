@@ -94,11 +94,10 @@ def frontier(records: Sequence[Record], title: str) -> str:
     for index, model in enumerate(models):
         mine = [r for r in records if (r.full_name, r.k) == model]
         mine = sorted((r for r in mine if r.calibration in FILLED), key=lambda r: list(FILLED).index(r.calibration))
-        label = names[model[0]] + (f", k={model[1]}" if model[1] not in ("100", "–") else "")
         for r in mine:
             axis.plot(
                 r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **_style(index),
-                fillstyle=FILLED[r.calibration], label=label if r is mine[0] else None,
+                fillstyle=FILLED[r.calibration], label=names[r.full_name] + r.unusual_k if r is mine[0] else None,
             )  # fmt: skip
     axis.set(
         xlabel="perplexity (exact)", ylabel="σ_z", xscale="log", yscale="log", title=f"{title}: down and left is better"

@@ -94,8 +94,7 @@ def examples(records: Sequence[Record]) -> list[Table]:
                 for e in r.measured.notes["examples"]
             ]
             others = [o for o in records if (o.parts["data"], o.parts["split"]) == (r.parts["data"], r.parts["split"])]
-            k = f", k = {r.k}" if r.k not in ("100", "–") else ""
-            title = f"Where log Z strays: {name_beside(r, others)}{k}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            title = f"Where log Z strays: {name_beside(r, others)}{r.unusual_k}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
             tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
     return tables
 
