@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
-from selfnorm.cli import benching, listing, studies, training, using
+from selfnorm.cli import benching, listing, studies, texts, training, using
 from selfnorm.errors import Diverged, UserError
 
 app = App(
@@ -24,6 +24,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )
+texts.register(app)
 training.register(app)
 using.register(app)
 listing.register(app)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from selfnorm.cli.training import Json
+from selfnorm.cli.options import Json
 from selfnorm.errors import UserError
 from selfnorm.files import write_json, write_text
 from selfnorm.memory import keep_freed_memory

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from selfnorm.cli.training import Json
+from selfnorm.cli.options import Json
 from selfnorm.cli.using import Kind, Known, Normalized
 from selfnorm.errors import UserError
 from selfnorm.files import read_text, write_json

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from selfnorm.cli.training import Changes, From
+from selfnorm.cli.options import Changes, From
 from selfnorm.errors import UserError
 from selfnorm.recipe import as_toml
 from selfnorm.terminal import say, table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from selfnorm.cli.training import Json
+from selfnorm.cli.options import Json
 from selfnorm.errors import UserError
 from selfnorm.files import write_json
 from selfnorm.terminal import say, table

@@ -1,4 +1,4 @@
-"""Criteria: one small file per idea, and MENU, a plain dictionary."""
+"""Criteria: one small file each, and MENU, a plain dictionary."""
 
 from selfnorm.criteria.menu import MENU, Criterion, Loss, entry, make_criterion
 

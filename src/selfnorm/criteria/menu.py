@@ -11,14 +11,21 @@ from torch import Tensor
 
 from selfnorm.batches import Window
 from selfnorm.criteria.andreas import Score
-from selfnorm.criteria.bounds import LinearBound, SelfNormalizedImportance
+from selfnorm.criteria.blackout import BlackOut
 from selfnorm.criteria.fit import Draw, Fit
+from selfnorm.criteria.importance import Importance
 from selfnorm.criteria.infrequent import Infrequent
-from selfnorm.criteria.nce import BatchNce, Nce
+from selfnorm.criteria.linear_bound import LinearBound
+from selfnorm.criteria.nce import Nce
+from selfnorm.criteria.nce_batch import BatchNce
 from selfnorm.criteria.negative import Negative
-from selfnorm.criteria.penalty import Exact, Penalty, Sampled, Variance
-from selfnorm.criteria.sampled import BlackOut, Importance, Ranking, SampledSoftmax
+from selfnorm.criteria.penalty import Exact, Penalty
+from selfnorm.criteria.ranking import Ranking
+from selfnorm.criteria.sampled_penalty import Sampled
+from selfnorm.criteria.sampled_softmax import SampledSoftmax
+from selfnorm.criteria.snis import SelfNormalizedImportance
 from selfnorm.criteria.softmax import Softmax
+from selfnorm.criteria.variance import Variance
 from selfnorm.errors import UserError
 from selfnorm.names import lookup, pins, settle
 from selfnorm.noise import make_noise

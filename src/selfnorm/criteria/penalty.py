@@ -1,4 +1,4 @@
-"""Penalties: the half of a criterion that pins log Z. Each gives a loss (B, T) beside the fit's."""
+"""Penalties: the half of a criterion that pins log Z, a loss (B, T) beside the fit's. Here the exact one, on a share of contexts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from selfnorm.batches import Window
-from selfnorm.criteria.fit import Draw, Fitted
+from selfnorm.criteria.fit import Fitted
 from selfnorm.output import Output
 
 
@@ -60,31 +60,3 @@ class Exact:
             return flat.new_zeros(c.shape[:-1])
         real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
         return spread(self.alpha * output.log_z(flat[chosen]) ** 2, chosen, real, c.shape[:-1])
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """alpha · (log Ẑ)² with Ẑ = e^{m(w)} + (1/k) Σ_{w_i ≠ w} e^{m_i}/q_i from the fit's own noise words: nothing grows with V.
-
-    log Ẑ is low by about Var(Ẑ)/(2 Z²), so log Z ends a little above 0; a constant part of that is removed by `shift`.
-    In expectation it is alpha (log Z)² and about alpha Var(Ẑ)/Z², which holds back what is likely and hard to draw.
-    """
-
-    alpha: float
-    draw: Draw
-
-    def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
-        drawn = fitted.drawn or self.draw(output, c, window, rng)
-        m = output.m(window.targets, c) if fitted.m is None else fitted.m
-        return self.alpha * drawn.log_z_hat(window, m) ** 2
-
-
-@dataclass(frozen=True)
-class Variance:
-    """alpha · (log Z - mean log Z)² over the window: removes sigma_z and leaves mu_z free (Chen et al. 2015)."""
-
-    alpha: float
-
-    def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
-        log_z = fitted.log_z if fitted.log_z is not None else output.log_z(c)
-        return self.alpha * (log_z - log_z.mean()) ** 2

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.score import Scorer
-from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.nbest import NBest
 from selfnorm.tasks.ngram import Ngram
 from selfnorm.tasks.trie import score_together
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from selfnorm.errors import UserError
 from selfnorm.score import Scorer
-from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.nbest import NBest
 from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from selfnorm.tasks.lists import NBest
+from selfnorm.tasks.nbest import NBest
 from selfnorm.tasks.rescore import Table, Weights
 
 

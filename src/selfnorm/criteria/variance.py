@@ -1,0 +1,28 @@
+"""Variance regularization: a penalty that makes log Z equal everywhere, wherever that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from selfnorm.batches import Window
+from selfnorm.criteria.fit import Fitted
+from selfnorm.output import Output
+
+
+@dataclass(frozen=True)
+class Variance:
+    """Pull log Z towards its own mean.
+
+        penalty(c) = alpha · (log Z - mean of log Z over the window)²
+
+    Removes sigma_z and leaves mu_z free: beside a softmax log Z ends at a constant, which `shift` takes off (Chen et al. 2015).
+    """
+
+    alpha: float
+
+    def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor:
+        log_z = fitted.log_z if fitted.log_z is not None else output.log_z(c)
+        return self.alpha * (log_z - log_z.mean()) ** 2

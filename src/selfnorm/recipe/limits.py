@@ -1,0 +1,75 @@
+"""What no run can use is refused here, before anything is read or written."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from selfnorm.errors import UserError
+from selfnorm.recipe.dials import BUILT_IN, Recipe
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse values no run can use."""
+    d, m, c, t = recipe.data, recipe.model, recipe.criterion, recipe.training
+    _require(
+        re.fullmatch(r"\w[\w.+-]*", d.name) is not None,
+        f'data.name = "{d.name}": a name of letters, digits, dots and dashes was expected (it names folders)',
+    )
+    _require(
+        d.min_count >= 0 and d.max_words >= 0,
+        "data: min_count and max_words must be at least 0 (0 means the rule of the text)",
+    )
+    _require(m.encoder in ("lstm", "gru"), f'model.encoder = "{m.encoder}" is unknown. Known: lstm, gru')
+    _require(m.d >= 1, f"model.d = {m.d}: the number of units must be at least 1")
+    _require(m.layers >= 1, f"model.layers = {m.layers}: at least 1 layer is needed")
+    _require(0 <= m.dropout < 1, f"model.dropout = {m.dropout}: a share of units, at least 0 and below 1")
+    _require(m.init > 0, f"model.init = {m.init}: weights start uniform in [-init, init], so it must be above 0")
+    _require(
+        not d.file or d.name not in BUILT_IN,
+        f"data.file = {d.file} is a text of your own, but data.name = {d.name} is a built-in one. Leave data.name out, or give another",
+    )
+    _require(1 <= c.k <= 10**7, f"criterion.k = {c.k}: at least 1 noise word is needed, and at most ten million")
+    _require(
+        abs(c.power) <= 10, f"criterion.power = {c.power}: noise is unigram^power; between -10 and 10 was expected"
+    )
+    _require(
+        c.alpha >= 0 or c.alpha == -1,
+        f"criterion.alpha = {c.alpha}: the weight of (log Z)² must be at least 0 (-1 takes the criterion's own)",
+    )
+    _require(
+        0 < c.gamma <= 1 or c.gamma == -1,
+        f"criterion.gamma = {c.gamma}: it is the share of contexts whose log Z is penalized, above 0 and at most 1 "
+        "(-1 takes the criterion's own). "
+        "Use 1 for Devlin, 0.1 for the paper's NCE-R",
+    )
+    _require(
+        c.shared in ("window", "step", "token"),
+        f'criterion.shared = "{c.shared}": choose window, step or token',
+    )
+    _require(c.subset in ("", "windows", "contexts"), f'criterion.subset = "{c.subset}": choose windows or contexts')
+    _require(
+        c.penalty in ("", "none", "exact", "sampled", "variance"),
+        f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',
+    )
+    _require(
+        min(t.epochs, t.batch, t.steps, t.threads) >= 1,
+        "training: epochs, batch, steps and threads must be at least 1",
+    )
+    _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
+    _require(t.threads <= 4096, f"training.threads = {t.threads}: as many as there are cores was expected")
+    _require(
+        t.decay >= 1 and t.epochs * math.log10(t.decay) < 300,
+        f"training.decay = {t.decay}: the rate is divided by it after every epoch, so it must be at least 1 and not so large",
+    )
+    _require(
+        c.name != "nce_batch" or t.batch >= 2,
+        "nce_batch takes its noise words from the other streams: training.batch must be at least 2",
+    )
+    _require(0 <= t.seed < 2**63, f"training.seed = {t.seed}: a number from 0 to 2^63 - 1 was expected")
+    _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
+
+
+def _require(true: bool, sentence: str) -> None:
+    if not true:
+        raise UserError(sentence + ".")

@@ -1,0 +1,55 @@
+"""Weights as safetensors: a model's tensors to a file and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from selfnorm.criteria import entry
+from selfnorm.errors import UserError
+from selfnorm.files import atomic
+from selfnorm.model import LanguageModel, build
+from selfnorm.recipe import Recipe
+
+
+def save_weights(path: Path, model: LanguageModel) -> None:
+    with atomic(path) as temporary:
+        save_file(tensors_of(model), temporary, metadata={"link": model.output.link})
+
+
+def tensors_of(model: LanguageModel) -> dict[str, Tensor]:
+    """The state by name; a tied table is stored once."""
+    tied = getattr(model.output, "weight", None) is model.encoder.table
+    return {name: t.contiguous() for name, t in model.state_dict().items() if not (tied and name == "output.weight")}
+
+
+def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> LanguageModel:
+    """A model as the recipe wants it: the criterion may need an output layer or normalizer of its own."""
+    line = entry(recipe.criterion.name)
+    return build(recipe.model, V, rng or torch.Generator().manual_seed(0), line.output, line.normalizer)
+
+
+def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
+    own = model.state_dict()
+    tied = getattr(model.output, "weight", None) is model.encoder.table
+    for name, tensor in own.items():
+        if tied and name == "output.weight":
+            continue
+        if name not in tensors or tensors[name].shape != tensor.shape:
+            raise UserError(
+                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. Was recipe.toml edited?"
+            )
+        with torch.no_grad():
+            tensor.copy_(tensors[name])
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as handle:
+            return {name: handle.get_tensor(name) for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise UserError(f"{path} is not a whole safetensors file ({error}). Train or copy it again.") from None
