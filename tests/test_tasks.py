@@ -11,7 +11,9 @@ import pytest
 from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.experiment import run
+from selfnorm.model import build
 from selfnorm.opening import open_scorer
+from selfnorm.recipe import Model
 from selfnorm.tasks.completion import Question, answer, read_questions, summary
 from selfnorm.tasks.lists import read_lists
 from selfnorm.tasks.rescore import Weights, choose, error_rate, errors, tables, tune
@@ -252,6 +254,29 @@ def test_malformed_questions_are_named(questions: str, answers: str | None, says
         (tmp_path / "a.csv").write_text(answers)
     with pytest.raises(UserError, match=says):
         read_questions(tmp_path / "q.csv", tmp_path / "a.csv" if answers else None)
+
+
+def test_a_normalizer_learned_with_the_model_is_exported(trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    import torch
+
+    from selfnorm.export import export
+    from selfnorm.runs import open_run
+
+    vocab = open_run(trained).vocab
+    rng = torch.Generator().manual_seed(0)
+    model = build(Model(d=8), len(vocab), rng, normalizer="mlp").requires_grad_(False)
+    for weight in model.output.normalizer.parameters():  # type: ignore[union-attr]
+        weight.uniform_(-3, 3, generator=rng)
+    export(model, vocab, tmp_path / "m.onnx", exact=True)
+    words = np.arange(6).reshape(2, 3)
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    feed = {"words": words, "candidates": words[..., None]}
+    m, log_z, *_ = session.run(None, feed | {i.name: np.zeros((1, 2, 8), np.float32) for i in session.get_inputs()[2:]})
+    c, _ = model.contexts(torch.from_numpy(words), None)
+    assert np.allclose(m[..., 0], model.output.m(torch.from_numpy(words), c).numpy(), atol=1e-5)
+    assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("calibration", ["none", "mlp"])

@@ -12,18 +12,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from selfnorm import checkpoint, drive, experiment
-from selfnorm.batches import Windows
-from selfnorm.criteria import MENU
+from selfnorm.batches import Window, Windows
+from selfnorm.criteria import MENU, make_criterion
 from selfnorm.errors import Diverged, UserError
 from selfnorm.experiment import calibrate_run, measure_split, run
-from selfnorm.model import LanguageModel
+from selfnorm.model import LanguageModel, build
+from selfnorm.normalizers import Mlp
 from selfnorm.opening import open_with_text
-from selfnorm.recipe import Recipe, write_recipe
+from selfnorm.recipe import CriterionSettings, Model, Recipe, write_recipe
 from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
 from selfnorm.runs import fresh_model, load_model, open_run
 from selfnorm.text import open_corpus
@@ -384,3 +386,25 @@ def test_a_history_that_training_did_not_write_is_an_error(tmp_path: Path, line:
     (tmp_path / "history.jsonl").write_text(line + "\n")
     with pytest.raises(UserError, match="line 1"):
         read_history(tmp_path / "history.jsonl")
+
+
+def test_a_step_brings_a_learned_normalizer_nearer_and_not_past() -> None:
+    """g moves all scores of a context at once: at the words' learning rate its steps would swing log Z from side to side."""
+    V, B, T, rng = 50, 20, 20, torch.Generator().manual_seed(0)
+    model = build(Model(d=100), V, rng, normalizer="mlp")
+    c = torch.rand((B, T, 100), generator=rng) - 0.5
+    words = torch.randint(V, (B, T), generator=rng)
+    criterion = make_criterion(CriterionSettings("nce_learned"), np.ones(V, dtype=np.int64))
+    network = model.output.normalizer
+    assert isinstance(network, Mlp)
+
+    def off() -> float:
+        return float(model.output.log_z(c.view(-1, 100)).detach().mean())
+
+    network.affine.b.data.fill_((off() + 1) / network.scale)
+    before = off()
+    model.zero_grad(set_to_none=True)
+    (criterion(model.output, c, Window(words, words), rng).fit.sum() / B).backward()
+    for weight in network.parameters():
+        weight.data -= weight.grad
+    assert abs(off()) < abs(before) == pytest.approx(1, abs=0.1)

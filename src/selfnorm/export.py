@@ -165,7 +165,8 @@ def _normalizer(normalizer: nn.Module | None, hold: Any, add: Any) -> str:
         [add("Add", [first, x], "g_sum"), hold("g_bias", _array(normalizer.affine.b).reshape(1))],
         "g_total",
     )
-    return str(add("Squeeze", [total, hold("g_axis", np.array([2]))], "g"))
+    scaled = add("Mul", [total, hold("g_scale", np.array([normalizer.scale], dtype=np.float32))], "g_scaled")
+    return str(add("Squeeze", [scaled, hold("g_axis", np.array([2]))], "g"))
 
 
 def _model(

@@ -13,6 +13,10 @@ from selfnorm.normalizers import Affine, Mlp
 from selfnorm.output import Output
 from selfnorm.recipe import Model
 
+# A normalizer moves all scores of a context at once, so a loss summed over 20 steps bends about 20 (1 + |c|²) times as much in
+# its direction as a word's score may: at the words' learning rate log Z would swing from side to side.
+LEARNED = 0.05
+
 
 class LanguageModel(nn.Module):
     """Words to context vectors (encoder) and context vectors to scores (output)."""
@@ -55,6 +59,6 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
 def _learned(kind: str, d: int, rng: torch.Generator) -> nn.Module:
     if kind != "mlp":
         return Affine(d)
-    network = Mlp(d, (64,))
+    network = Mlp(d, (64,), scale=LEARNED)
     network.scatter(rng)
     return network

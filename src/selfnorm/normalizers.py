@@ -27,11 +27,13 @@ class Mlp(nn.Module):
 
     log Z is a smooth function of c, so a network learns it well: (d·h + h²) multiplications a word against V·d for
     the exact sum. With `frequent` words, x also holds log Σ e^m over that many rows of the output layer, a part of
-    the sum itself, and the network has only the rest to learn: another frequent·d multiplications.
+    the sum itself, and the network has only the rest to learn: another frequent·d multiplications. All is multiplied by
+    `scale`, which leaves what can be said as it is and makes the steps of plain SGD scale² as long.
     """
 
-    def __init__(self, d: int, hidden: Sequence[int] = (128, 128), frequent: int = 0) -> None:
+    def __init__(self, d: int, hidden: Sequence[int] = (128, 128), frequent: int = 0, scale: float = 1.0) -> None:
         super().__init__()
+        self.scale = scale
         self.frequent = nn.Linear(d, frequent) if frequent else None
         sizes = [d + bool(frequent), *hidden]
         layers: list[nn.Module] = []
@@ -60,7 +62,7 @@ class Mlp(nn.Module):
     def forward(self, c: Tensor) -> Tensor:
         x = self.features(c)
         value: Tensor = self.affine(x) + self.network(x).squeeze(-1)
-        return value
+        return self.scale * value
 
 
 class Sum(nn.Module):
