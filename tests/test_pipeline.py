@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from selfnorm.experiment import run
+from selfnorm.names import NAMES
 from selfnorm.report.collect import collect
 from selfnorm.report.page import write_report
+from selfnorm.report.palette import criterion_of, styles
 
 from .conftest import tiny, write_text
 
@@ -71,3 +73,11 @@ def test_two_models_of_one_text_are_compared_word_by_word(tmp_path: Path) -> Non
         json.loads((tmp_path / "runs" / n / "valid.json").read_text())["perplexity"] for n in ("softmax", "nce")
     )
     assert row[2] == f"{100 * (ours / theirs - 1):+.1f} %" and row[4] in ("yes", "no")
+
+
+def test_a_criterion_keeps_its_colour_and_no_two_models_look_alike() -> None:
+    few, many = styles(["nce", "devlin"]), styles([*NAMES, "devlin", "devlin", "someone's own"])
+    assert few[0]["color"] == many[list(NAMES).index("nce")]["color"]
+    assert few[1]["color"] == many[len(NAMES)]["color"]
+    assert len({tuple(look.values()) for look in many}) == len(many)
+    assert criterion_of("wikitext-2-nce_r-a10-d100-s1-abcdef") == "nce_r" and criterion_of("mine") == ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from selfnorm.names import label
-from selfnorm.report.collect import Record
+from selfnorm.report.collect import Record, in_common
 from selfnorm.report.menu import SAME
 from selfnorm.report.tables import Table
 from selfnorm.statistics import differences
@@ -34,10 +34,9 @@ def _table(group: Sequence[Record]) -> Table:
     plain = [r for r in ordered if r.name == label("nce")]
     reference = min(plain, key=lambda r: abs(int(r.parts.get("k", 100)) - 100)) if plain else ordered[0]
     parts = reference.parts
-    named = [f"{key} {parts[key]}" for key in ("max_words", "others") if key in parts]
-    where = ", ".join([parts["data"], parts["split"], f"d = {parts['d']}", f"seed {parts.get('seed', '–')}", *named])
+    about = [parts["data"], *in_common(ordered), parts["split"], f"d = {parts['d']}", f"seed {parts.get('seed', '–')}"]
     rows = [_row(r, reference) for r in ordered if r is not reference]
-    return Table(f"Differences from {reference.name}: {where}", HEAD, rows, NOTES)
+    return Table(f"Differences from {reference.name}: {', '.join(about)}", HEAD, rows, NOTES)
 
 
 def _row(record: Record, reference: Record) -> list[str]:

@@ -37,7 +37,9 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
     notes = [
         "Seconds: the median epoch by the clock, validation included. MB: the most the process held in its first epoch."
     ]
-    return Table(f"Menu: {about}", HEAD, [_row(r, collected) for r in ordered], notes)
+    rows = [_row(r, collected) for r in ordered]
+    told = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
+    return Table(f"Menu: {about}", [HEAD[i] for i in told], [[row[i] for i in told] for row in rows], notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:

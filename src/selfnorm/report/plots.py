@@ -10,10 +10,8 @@ import numpy as np
 
 from selfnorm.errors import missing_extra
 from selfnorm.report.collect import Record, name_beside
+from selfnorm.report.palette import COLOURS, criterion_of, styles
 
-# Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
-MARKS = "osD^vPX*"
 FINE = tuple(tenths / 10 for tenths in range(10, 100))
 CURVES = 12  # runs whose training one picture can show
 FILLED = {"none": "none", "shift": "left", "affine": "bottom", "mlp": "full"}
@@ -48,30 +46,21 @@ def _svg(figure: Any) -> str:
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
-def _style(index: int) -> dict[str, str]:
-    """Sixty-four pairs of a colour and a mark before one comes again."""
-    return {"color": COLOURS[index % 8], "marker": MARKS[(index + index // 8) % 8]}
-
-
 def curves(histories: dict[str, list[dict[str, Any]]]) -> str:
     """Validation perplexity and sigma_z after each epoch, of the CURVES runs that ended best."""
     figure, axes = _figure(9.5, 4.2, ncols=2)
     best = sorted(histories, key=lambda name: min(line["perplexity"] for line in histories[name]))[:CURVES]
     names = {name: short(name) for name in best}
-    for index, name in enumerate(sorted(best)):
+    looks = styles([criterion_of(name) for name in sorted(best)])
+    for look, name in zip(looks, sorted(best), strict=True):
         lines = histories[name]
         label = names[name] if list(names.values()).count(names[name]) == 1 else name.replace("$", r"\$")
         epochs = [line["epoch"] for line in lines]
         for axis, key in zip(axes, ("perplexity", "sigma_z"), strict=True):
-            axis.plot(
-                epochs,
-                [line[key] for line in lines],
-                label=label,
-                **_style(index),
-                ms=3,
-            )
+            axis.plot(epochs, [line[key] for line in lines], label=label, **look, ms=3)
     for axis, title in zip(axes, ("validation perplexity", "validation σ_z (spread of log Z)"), strict=True):
         axis.set(xlabel="epoch", ylabel=title.split(" (")[0], title=title, yscale="log")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         _plain_log(axis.yaxis)
     axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return _svg(figure)
@@ -89,14 +78,14 @@ def _plain_log(side: Any, subs: tuple[float, ...] = (1, 2, 5)) -> None:
 def frontier(records: Sequence[Record], title: str) -> str:
     """sigma_z against perplexity: down and left is better."""
     names = {r.full_name: name_beside(r, records) for r in records}
-    models = sorted({(r.full_name, r.k) for r in records})
+    models = dict(sorted({(r.full_name, r.k): r.parts["criterion"] for r in records}.items()))
     figure, axis = _figure(8.2, max(4.8, 0.2 * len(models) + 0.6))  # as high as its legend
-    for index, model in enumerate(models):
+    for model, look in zip(models, styles(list(models.values())), strict=True):
         mine = [r for r in records if (r.full_name, r.k) == model]
         mine = sorted((r for r in mine if r.calibration in FILLED), key=lambda r: list(FILLED).index(r.calibration))
         for r in mine:
             axis.plot(
-                r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **_style(index),
+                r.measured.perplexity, max(r.measured.sigma_z, 1e-4), ls="", ms=9, **look,
                 fillstyle=FILLED[r.calibration], label=names[r.full_name] + r.unusual_k if r is mine[0] else None,
             )  # fmt: skip
     axis.set(
@@ -116,13 +105,15 @@ def frontier(records: Sequence[Record], title: str) -> str:
 def log_z_histograms(records: Sequence[Record], title: str) -> str:
     """How log Z is spread, one line per model: everything, and a close look around 0."""
     figure, axes = _figure(10.5, 4.0, ncols=2)
+    colours = [look["color"] for look in styles([r.parts["criterion"] for r in records])]
     for index, r in enumerate(records):
         h = r.measured.histogram
         counts = np.asarray(h["counts"], dtype=float)
         edges = np.linspace(h["low"], h["high"], len(counts) + 1)
+        line = ("-", "--", ":", "-.")[colours[:index].count(colours[index]) % 4]
         for axis in axes:
             label = f"{r.name}, {r.calibration}" if r.calibration != "none" else r.name
-            axis.stairs(counts / counts.max(), edges, label=label, color=COLOURS[index % 8], lw=1.6)
+            axis.stairs(counts / counts.max(), edges, label=label, color=colours[index], ls=line, lw=1.6)
     for axis, name in zip(axes, (title, "around 0"), strict=True):
         axis.axvline(0, color="black", lw=0.8, ls=":")
         axis.set(xlabel="log Z", ylabel="contexts, peak = 1", title=name)
@@ -183,10 +174,10 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
     names = list(dict.fromkeys(row["criterion"] for row in rows))
     figure, axes = _figure(4.6 * len(ds) + 2, 4.2, ncols=len(ds), squeeze=False)
     for axis, d in zip(axes[0], ds, strict=True):
-        for index, name in enumerate(names):
+        for index, (name, look) in enumerate(zip(names, styles(names), strict=True)):
             mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
             times, line = [1000 * r[key] for r in mine], ("-", "--", ":")[index // 8 % 3]
-            axis.plot([r["V"] for r in mine], times, label=name, ms=5, ls=line, **_style(index))
+            axis.plot([r["V"] for r in mine], times, label=name, ms=5, ls=line, **look)
         axis.set(
             xscale="log",
             yscale="log",

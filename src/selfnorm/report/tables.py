@@ -10,6 +10,7 @@ from typing import Any
 
 from selfnorm.names import NAMES, label, slug
 from selfnorm.report.collect import Record, in_common, name_beside
+from selfnorm.results import CALIBRATIONS
 
 EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
 
@@ -61,15 +62,21 @@ HEAD = [
 
 def _overview(data: str, split: str, group: list[Record]) -> Table:
     rows = []
-    for r in sorted(group, key=lambda r: (int(r.parts["d"]), r.full_name, r.k, r.calibration, r.measured.seed)):
+    for r in sorted(group, key=_order):
         m = r.measured
         rows.append([
             name_beside(r, group), r.parts["d"], r.k, r.parts.get("epochs", "–"),
-            r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3),
+            r.calibration, f"{m.mu_z:+.3f}", f"{m.sigma_z:.4f}", _interval(m.intervals.get("sigma_z"), 3 if m.sigma_z >= 0.02 else 4),
             f"{m.perplexity:.2f}", _interval(m.intervals.get("perplexity"), 1), f"{m.u_perplexity:.2f}",
             f"{m.correlation:+.2f}", str(m.seed),
         ])  # fmt: skip
     return Table(", ".join([data, split, *in_common(group)]), HEAD, rows)
+
+
+def _order(r: Record) -> tuple[Any, ...]:
+    """By size and name; a model's calibrations from none to mlp."""
+    kind = CALIBRATIONS.index(r.calibration) if r.calibration in CALIBRATIONS else len(CALIBRATIONS)
+    return int(r.parts["d"]), r.full_name, r.k, kind, r.measured.seed
 
 
 def _interval(pair: Any, digits: int) -> str:
