@@ -30,12 +30,22 @@ class Classes(Normalized):
         return group.unsqueeze(-1) * self.size + torch.arange(self.size) >= self.V
 
     def log_p(self, w: Tensor, c: Tensor) -> Tensor:
-        group, place = w // self.size, w % self.size
-        first: Tensor = self.classes(c).log_softmax(-1).gather(1, group.unsqueeze(1)).squeeze(1)
-        rows = F.embedding(group, self.words, sparse=True).view(len(w), self.size, self.d)
-        m = torch.bmm(rows, c.unsqueeze(2)).squeeze(2) + F.embedding(group, self.bias, sparse=True)
-        second = m.masked_fill(self._absent(group), -math.inf).log_softmax(-1)
-        return first + second.gather(1, place.unsqueeze(1)).squeeze(1)
+        """Targets are taken class by class, so that a class's rows are looked up once however many targets are in it."""
+        order = (w // self.size).argsort(stable=True)
+        c, group, place = c[order], w[order] // self.size, (w[order] % self.size).unsqueeze(1)
+        first: Tensor = self.classes(c).log_softmax(-1).gather(1, group.unsqueeze(1))
+        second = self._within(group, c).log_softmax(-1).gather(1, place)
+        log_p = (first + second).squeeze(1)
+        return torch.empty_like(log_p).index_copy(0, order, log_p)
+
+    def _within(self, group: Tensor, c: Tensor) -> Tensor:
+        """Scores of the words in each context's class (N, size); contexts are ordered by class."""
+        groups, counts = group.unique_consecutive(return_counts=True)  # type: ignore[no-untyped-call]
+        rows = F.embedding(groups, self.words, sparse=True).view(-1, self.size, self.d)
+        bias = F.embedding(groups, self.bias, sparse=True)
+        parts = zip(c.split(counts.tolist()), rows, bias, strict=True)  # type: ignore[no-untyped-call]
+        m = torch.cat([torch.addmm(b, part, row.t()) for part, row, b in parts])
+        return m.masked_fill(self._absent(group), -math.inf)
 
     def all_m(self, c: Tensor) -> Tensor:
         m = (c @ self.words.view(-1, self.d).t()).view(len(c), self.count, self.size) + self.bias
