@@ -8,11 +8,13 @@ import math
 import pytest
 import torch
 
+from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw, Drawn
-from selfnorm.criteria.menu import MENU, Criterion, _penalty
+from selfnorm.criteria.menu import BENT, MENU, Criterion, _penalty
 from selfnorm.names import NAMES, settle
 from selfnorm.noise import Noise
 from selfnorm.normalizers import Affine
+from selfnorm.output import Output
 from selfnorm.recipe import CriterionSettings
 
 from .battery import EveryTuple, K, P, Q, Stratified, V, all_m, draw_every_tuple, minimize
@@ -136,6 +138,21 @@ def test_the_negative_sampling_optimum_is_a_shifted_pmi() -> None:
     draw = draw_every_tuple()
     m = all_m(minimize(made("negative", draw), draw.noise.weights()))
     assert torch.allclose(m + math.log(K) + Q.log(), P.log(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in EXACT if NAMES[n].pins == "yes" and n not in BENT])
+def test_a_score_above_zero_is_pulled_back_even_where_the_word_is_certain(name: str) -> None:
+    """Where p = 1 the target pulls with all its force; a loss that pushes back with no more lets log Z wander off."""
+    draw = draw_every_tuple()
+    criterion = made(name, draw)
+    output = Output(V, 1, "", Affine(1).double() if MENU[name].normalizer else None).double()
+    with torch.no_grad():
+        output.bias.copy_(torch.tensor([3.0] + [-30.0] * (V - 1), dtype=torch.float64).view(-1, 1))
+    weight = draw.noise.weights()
+    window = Window(torch.zeros(1, len(weight), dtype=torch.long), torch.zeros(1, len(weight), dtype=torch.long))
+    loss = criterion(output, torch.ones(1, len(weight), 1, dtype=torch.float64), window, torch.Generator())
+    (weight * (loss.fit if loss.penalty is None else loss.fit + loss.penalty)).sum().backward()
+    assert float(output.bias.grad.to_dense()[0]) > 1e-4
 
 
 def test_names_and_menu_list_the_same_criteria() -> None:
