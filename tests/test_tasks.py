@@ -7,17 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.experiment import run
+from selfnorm.export import export
 from selfnorm.model import build
+from selfnorm.normalizers import Mlp
 from selfnorm.opening import open_scorer
 from selfnorm.recipe import Model
 from selfnorm.tasks.completion import Question, answer, read_questions, summary
 from selfnorm.tasks.lists import read_lists
 from selfnorm.tasks.rescore import Weights, choose, error_rate, errors, tables, tune
 from selfnorm.tasks.verdict import judge, wilson
+from selfnorm.text import Vocab
 
 from .conftest import tiny, write_text
 
@@ -256,27 +260,43 @@ def test_malformed_questions_are_named(questions: str, answers: str | None, says
         read_questions(tmp_path / "q.csv", tmp_path / "a.csv" if answers else None)
 
 
-def test_a_normalizer_learned_with_the_model_is_exported(trained: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoder", ["lstm", "gru"])
+@pytest.mark.parametrize("link", ["", "squash", "log_sigmoid"])
+@pytest.mark.parametrize("normalizer", ["none", "affine", "learned", "learned and mlp"])
+def test_every_model_with_a_full_output_layer_is_exported(
+    encoder: str, link: str, normalizer: str, tmp_path: Path
+) -> None:
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
-    import torch
-
-    from selfnorm.export import export
-    from selfnorm.runs import open_run
-
-    vocab = open_run(trained).vocab
     rng = torch.Generator().manual_seed(0)
-    model = build(Model(d=8), len(vocab), rng, normalizer="mlp").requires_grad_(False)
-    for weight in model.output.normalizer.parameters():  # type: ignore[union-attr]
-        weight.uniform_(-3, 3, generator=rng)
+    learned = "mlp" if "learned" in normalizer else normalizer.replace("none", "")
+    model = build(Model(d=8, encoder=encoder, init=0.5), 12, rng, normalizer=learned)
+    model.output.link = link
+    if normalizer == "learned and mlp":  # a calibration on top of what was trained
+        model = model.with_output(model.output.with_normalizer(Mlp(8, (5,), frequent=3)))
+    for weight in model.output.parameters():
+        weight.requires_grad_(False).uniform_(-1.5, 1.5, generator=rng)
+    vocab = Vocab([f"w{i}" for i in range(10)] + ["<eos>", "<unk>"], [1] * 12)
     export(model, vocab, tmp_path / "m.onnx", exact=True)
+    assert json.loads((tmp_path / "m.json").read_text())["encoder"] == encoder
     words = np.arange(6).reshape(2, 3)
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
     feed = {"words": words, "candidates": words[..., None]}
     m, log_z, *_ = session.run(None, feed | {i.name: np.zeros((1, 2, 8), np.float32) for i in session.get_inputs()[2:]})
-    c, _ = model.contexts(torch.from_numpy(words), None)
-    assert np.allclose(m[..., 0], model.output.m(torch.from_numpy(words), c).numpy(), atol=1e-5)
-    assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=1e-5)
+    with torch.no_grad():
+        c, _ = model.contexts(torch.from_numpy(words), None)
+        assert np.allclose(m[..., 0], model.output.m(torch.from_numpy(words), c).numpy(), atol=1e-5)
+        assert np.allclose(log_z, model.output.log_z(c).numpy(), atol=1e-5)
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    vocab, rng = Vocab(["a", "<eos>", "<unk>"], [1] * 3), torch.Generator().manual_seed(0)
+    with pytest.raises(UserError, match="normalized by construction"):
+        export(build(Model(d=4), 3, rng, output="classes"), vocab, tmp_path / "m.onnx")
+    with pytest.raises(UserError, match="without --int8"):
+        export(build(Model(d=4, encoder="gru"), 3, rng), vocab, tmp_path / "m.onnx", int8=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("calibration", ["none", "mlp"])
@@ -286,10 +306,7 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
 ) -> None:
     onnx = pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
-    import torch
-
     from selfnorm.experiment import calibrate_run
-    from selfnorm.export import export
     from selfnorm.opening import open_with_text
     from selfnorm.runs import load_model
 

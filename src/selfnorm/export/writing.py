@@ -1,0 +1,75 @@
+"""The exported files: the graph, eight bits if wanted, the vocabulary, and a JSON that says how to feed it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from selfnorm.errors import UserError, missing_extra
+from selfnorm.export.graph import language_model
+from selfnorm.files import atomic, write_json, write_text
+from selfnorm.model import LanguageModel
+from selfnorm.output import Output
+from selfnorm.text import Vocab
+
+
+def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, int8: bool = False) -> None:
+    """Write the graph, and beside it the vocabulary and a JSON that says how to feed it."""
+    try:
+        import onnx
+    except ImportError:
+        raise missing_extra("onnx", "onnx", "Exporting") from None
+    if not isinstance(model.output, Output):
+        raise UserError(
+            "A model that is normalized by construction has no scores of single words to export. Score it with selfnorm score."
+        )
+    if int8 and not isinstance(model.encoder.layers[0], nn.LSTM):
+        raise UserError("onnxruntime has eight-bit weights for LSTM only. Export this model without --int8.")
+    made = language_model(onnx, model, exact)
+    onnx.checker.check_model(made)
+    with atomic(path) as temporary:
+        if int8:
+            _quantize(made, temporary)
+        else:
+            onnx.save(made, str(temporary))
+    write_text(path.with_suffix(".vocab.txt"), "".join(f"{word}\n" for word in vocab.words))
+    write_json(path.with_suffix(".json"), _facts(model, vocab, exact, int8))
+
+
+def _facts(model: LanguageModel, vocab: Vocab, exact: bool, int8: bool) -> dict[str, Any]:
+    return {
+        "encoder": "lstm" if isinstance(model.encoder.layers[0], nn.LSTM) else "gru",
+        "layers": len(model.encoder.layers),
+        "d": model.encoder.d,
+        "eos": vocab.eos,
+        "unk": vocab.unk,
+        "exact": exact,
+        "int8": int8,
+    }
+
+
+def _quantize(made: Any, path: Path) -> None:
+    """int8 weights with reduce_range: without it AVX2 processors saturate and scores are off by a tenth.
+
+    A calibration's network (nodes g…) stays float: it is small, and rounding would undo what it was fitted for. So does
+    the product with all rows: log Z must be of the same rows as the candidates' scores, which are looked up in float.
+    """
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "int8 export") from None
+    logging.disable(logging.WARNING)  # it advises a pre-processing that a hand-built graph does not need
+    try:
+        quantize_dynamic(
+            made,
+            str(path),
+            weight_type=QuantType.QInt8,
+            reduce_range=True,
+            op_types_to_quantize=["LSTM", "MatMul"],
+            nodes_to_exclude=[n.name for n in made.graph.node if n.name.startswith("g") or n.name == "all_products"],
+        )
+    finally:
+        logging.disable(logging.NOTSET)
