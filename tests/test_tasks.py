@@ -14,7 +14,7 @@ from selfnorm.errors import UserError
 from selfnorm.experiment import run
 from selfnorm.export import export
 from selfnorm.model import build
-from selfnorm.normalizers import Mlp
+from selfnorm.normalizers import Affine, Mlp
 from selfnorm.opening import open_scorer
 from selfnorm.recipe import Model
 from selfnorm.tasks.completion import Question, answer, read_questions, summary
@@ -269,9 +269,10 @@ def test_every_model_with_a_full_output_layer_is_exported(
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
     rng = torch.Generator().manual_seed(0)
-    learned = "mlp" if "learned" in normalizer else normalizer.replace("none", "")
-    model = build(Model(d=8, encoder=encoder, init=0.5), 12, rng, normalizer=learned)
+    model = build(Model(d=8, encoder=encoder, init=0.5), 12, rng, normalizer="learned" in normalizer)
     model.output.link = link
+    if normalizer == "affine":
+        model.output.normalizer = Affine(8)
     if normalizer == "learned and mlp":  # a calibration on top of what was trained
         model = model.with_output(model.output.with_normalizer(Mlp(8, (5,), frequent=3)))
     for weight in model.output.parameters():

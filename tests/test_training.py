@@ -27,7 +27,7 @@ from selfnorm.normalizers import Mlp
 from selfnorm.opening import open_with_text
 from selfnorm.recipe import CriterionSettings, Model, Recipe, write_recipe
 from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
-from selfnorm.runs import fresh_model, load_model, open_run
+from selfnorm.runs import fill, fresh_model, load_model, open_run, tensors_of
 from selfnorm.text import open_corpus
 from selfnorm.train import Place, train
 
@@ -391,7 +391,7 @@ def test_a_history_that_training_did_not_write_is_an_error(tmp_path: Path, line:
 def test_a_step_brings_a_learned_normalizer_nearer_and_not_past() -> None:
     """g moves all scores of a context at once: at the words' learning rate its steps would swing log Z from side to side."""
     V, B, T, rng = 50, 20, 20, torch.Generator().manual_seed(0)
-    model = build(Model(d=100), V, rng, normalizer="mlp")
+    model = build(Model(d=100), V, rng, normalizer=True)
     c = torch.rand((B, T, 100), generator=rng) - 0.5
     words = torch.randint(V, (B, T), generator=rng)
     criterion = make_criterion(CriterionSettings("nce_learned"), np.ones(V, dtype=np.int64))
@@ -408,3 +408,12 @@ def test_a_step_brings_a_learned_normalizer_nearer_and_not_past() -> None:
     for weight in network.parameters():
         weight.data -= weight.grad
     assert abs(off()) < abs(before) == pytest.approx(1, abs=0.1)
+
+
+def test_a_learned_normalizer_is_not_read_as_one_of_another_scale() -> None:
+    model = build(Model(d=4), 5, torch.Generator().manual_seed(0), normalizer=True)
+    stored = tensors_of(model)
+    assert "output.normalizer.scale" in stored
+    del stored["output.normalizer.scale"]  # as models of before the scale were stored
+    with pytest.raises(UserError, match="do not fit the recipe"):
+        fill(model, stored)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from selfnorm.encoders import Recurrent, State, make_encoder
 from selfnorm.normalized import KINDS
-from selfnorm.normalizers import Affine, Mlp
+from selfnorm.normalizers import Mlp
 from selfnorm.output import Output
 from selfnorm.recipe import Model
 
@@ -35,7 +35,9 @@ class LanguageModel(nn.Module):
         return LanguageModel(self.encoder, output)
 
 
-def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", normalizer: str = "") -> LanguageModel:
+def build(
+    settings: Model, V: int, rng: torch.Generator, output: str = "full", normalizer: bool = False
+) -> LanguageModel:
     """A model with fresh weights, uniform in [-init, init] from `rng`; output biases at -log V.
 
     A normalizer that is trained with the model starts at zero.
@@ -50,15 +52,13 @@ def build(settings: Model, V: int, rng: torch.Generator, output: str = "full", n
             if name != "output.bias":
                 parameter.uniform_(-settings.init, settings.init, generator=rng)
     if normalizer:
-        model.output.normalizer = _learned(normalizer, settings.d, rng)
+        model.output.normalizer = _learned(settings.d, rng)
     if settings.tied and output == "full":
         model.output.weight = encoder.table
     return model
 
 
-def _learned(kind: str, d: int, rng: torch.Generator) -> nn.Module:
-    if kind != "mlp":
-        return Affine(d)
+def _learned(d: int, rng: torch.Generator) -> nn.Module:
     network = Mlp(d, (64,), scale=LEARNED)
     network.scatter(rng)
     return network

@@ -33,7 +33,10 @@ class Mlp(nn.Module):
 
     def __init__(self, d: int, hidden: Sequence[int] = (128, 128), frequent: int = 0, scale: float = 1.0) -> None:
         super().__init__()
-        self.scale = scale
+        self.scale: Tensor
+        self.register_buffer(
+            "scale", torch.tensor(scale), persistent=scale != 1
+        )  # stored, so that none is read as another
         self.frequent = nn.Linear(d, frequent) if frequent else None
         sizes = [d + bool(frequent), *hidden]
         layers: list[nn.Module] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from selfnorm.batches import Window
@@ -27,7 +28,7 @@ class LinearBound:
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
         drawn = self.draw(output, c, window, rng)
-        above = drawn.m.clamp(min=0)
+        above = F.relu(drawn.m)
         bounded = drawn.m.clamp(max=0).exp() + above + above**2 / 2
         z = (bounded * (-drawn.log_q).exp()).mean(-1)
         m = output.m(window.targets, c)

@@ -42,7 +42,7 @@ class Entry:
     make: Make
     samples: bool = True  # draws noise words
     output: str = "full"  # the output layer it needs: full, adaptive or classes
-    normalizer: str = ""  # trained together with the model: affine or mlp
+    normalizer: bool = False  # a network trained together with the model
 
 
 MENU: dict[str, Entry] = {
@@ -53,7 +53,7 @@ MENU: dict[str, Entry] = {
     "nce_r": Entry(lambda s, d: Nce(d)),
     "nce_s": Entry(lambda s, d: Nce(d)),
     "nce_batch": Entry(lambda s, d: BatchNce(d)),
-    "nce_learned": Entry(lambda s, d: Nce(d), normalizer="mlp"),
+    "nce_learned": Entry(lambda s, d: Nce(d), normalizer=True),
     "negative": Entry(lambda s, d: Negative(d)),
     "linear_bound": Entry(lambda s, d: LinearBound(d)),
     "snis": Entry(lambda s, d: SelfNormalizedImportance(d)),

@@ -37,7 +37,7 @@ def _mlp(parts: Parts, g: Mlp, name: str) -> str:
         if i + 1 < len(linears):
             x = parts.add("Mul", [x, parts.add("Sigmoid", [x], f"{name}_s{i}")], f"{name}_h{i}")
     total = parts.add("Add", [_affine(parts, g.affine, features, f"{name}_affine"), x], f"{name}_total")
-    return parts.add("Mul", [total, parts.number(f"{name}_scale", g.scale)], f"{name}_scaled")
+    return parts.add("Mul", [total, parts.number(f"{name}_scale", float(g.scale))], f"{name}_scaled")
 
 
 def _features(parts: Parts, g: Mlp, name: str) -> str:

@@ -31,6 +31,8 @@ class Classes(Normalized):
 
     def log_p(self, w: Tensor, c: Tensor) -> Tensor:
         """Targets are taken class by class, so that a class's rows are looked up once however many targets are in it."""
+        if not len(w):
+            return c.new_zeros(0)
         order = (w // self.size).argsort(stable=True)
         c, group, place = c[order], w[order] // self.size, (w[order] % self.size).unsqueeze(1)
         first: Tensor = self.classes(c).log_softmax(-1).gather(1, group.unsqueeze(1))

@@ -14,6 +14,11 @@ FEWEST = 4  # criteria that make a menu
 SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
+NOTES = {
+    "s per epoch": "Seconds: the median epoch by the clock, validation included.",
+    "MB": "MB: the most the process held in its first epoch.",
+}
+
 
 def menus(collected: Collected) -> list[Table]:
     """One table per text, d and epochs with enough criteria, raw models, best perplexity first."""
@@ -34,12 +39,11 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
         [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first.get('epochs', '–')} epochs"]
     )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    notes = [
-        "Seconds: the median epoch by the clock, validation included. MB: the most the process held in its first epoch."
-    ]
     rows = [_row(r, collected) for r in ordered]
     told = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
-    return Table(f"Menu: {about}", [HEAD[i] for i in told], [[row[i] for i in told] for row in rows], notes)
+    head = [HEAD[i] for i in told]
+    notes = [" ".join(NOTES[name] for name in head if name in NOTES)] if set(head) & set(NOTES) else []
+    return Table(f"Menu: {about}", head, [[row[i] for i in told] for row in rows], notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:

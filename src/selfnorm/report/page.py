@@ -97,14 +97,14 @@ def _figures(collected: Collected) -> list[dict[str, Any]]:
 
 def _training(data: str, collected: Collected) -> list[dict[str, Any]]:
     """How the runs on one text were trained."""
-    runs = {r.run for r in collected.records if r.parts["data"] == data}
+    runs = {r.run: r.parts["criterion"] for r in collected.records if r.parts["data"] == data}
     histories = {run: lines for run, lines in collected.histories.items() if run in runs and lines}
     if not histories:
         return []
     caption = "Each epoch's validation text, dropout off, state carried."
     if len(histories) > plots.CURVES:
         caption += f" The {plots.CURVES} runs of lowest perplexity out of {len(histories)}."
-    return [{"title": f"Training, {data}", "svg": plots.curves(histories), "caption": caption}]
+    return [{"title": f"Training, {data}", "svg": plots.curves(histories, runs), "caption": caption}]
 
 
 def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from selfnorm.errors import missing_extra
 from selfnorm.report.collect import Record, name_beside
-from selfnorm.report.palette import COLOURS, criterion_of, styles
+from selfnorm.report.palette import COLOURS, dashes, styles
 
 FINE = tuple(tenths / 10 for tenths in range(10, 100))
 CURVES = 12  # runs whose training one picture can show
@@ -46,12 +46,12 @@ def _svg(figure: Any) -> str:
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
-def curves(histories: dict[str, list[dict[str, Any]]]) -> str:
+def curves(histories: dict[str, list[dict[str, Any]]], criteria: dict[str, str]) -> str:
     """Validation perplexity and sigma_z after each epoch, of the CURVES runs that ended best."""
     figure, axes = _figure(9.5, 4.2, ncols=2)
     best = sorted(histories, key=lambda name: min(line["perplexity"] for line in histories[name]))[:CURVES]
     names = {name: short(name) for name in best}
-    looks = styles([criterion_of(name) for name in sorted(best)])
+    looks = styles([criteria[name] for name in sorted(best)])
     for look, name in zip(looks, sorted(best), strict=True):
         lines = histories[name]
         label = names[name] if list(names.values()).count(names[name]) == 1 else name.replace("$", r"\$")
@@ -105,15 +105,14 @@ def frontier(records: Sequence[Record], title: str) -> str:
 def log_z_histograms(records: Sequence[Record], title: str) -> str:
     """How log Z is spread, one line per model: everything, and a close look around 0."""
     figure, axes = _figure(10.5, 4.0, ncols=2)
-    colours = [look["color"] for look in styles([r.parts["criterion"] for r in records])]
-    for index, r in enumerate(records):
+    looks = styles([r.parts["criterion"] for r in records])
+    for look, line, r in zip(looks, dashes(looks), records, strict=True):
         h = r.measured.histogram
         counts = np.asarray(h["counts"], dtype=float)
         edges = np.linspace(h["low"], h["high"], len(counts) + 1)
-        line = ("-", "--", ":", "-.")[colours[:index].count(colours[index]) % 4]
         for axis in axes:
             label = f"{r.name}, {r.calibration}" if r.calibration != "none" else r.name
-            axis.stairs(counts / counts.max(), edges, label=label, color=colours[index], ls=line, lw=1.6)
+            axis.stairs(counts / counts.max(), edges, label=label, color=look["color"], ls=line, lw=1.6)
     for axis, name in zip(axes, (title, "around 0"), strict=True):
         axis.axvline(0, color="black", lw=0.8, ls=":")
         axis.set(xlabel="log Z", ylabel="contexts, peak = 1", title=name)
@@ -174,9 +173,9 @@ def lines_against_v(rows: Sequence[dict[str, Any]], key: str) -> str:
     names = list(dict.fromkeys(row["criterion"] for row in rows))
     figure, axes = _figure(4.6 * len(ds) + 2, 4.2, ncols=len(ds), squeeze=False)
     for axis, d in zip(axes[0], ds, strict=True):
-        for index, (name, look) in enumerate(zip(names, styles(names), strict=True)):
+        for name, look, line in zip(names, styles(names), dashes(styles(names)), strict=True):
             mine = [row for row in rows if row["criterion"] == name and row["d"] == d]
-            times, line = [1000 * r[key] for r in mine], ("-", "--", ":")[index // 8 % 3]
+            times = [1000 * r[key] for r in mine]
             axis.plot([r["V"] for r in mine], times, label=name, ms=5, ls=line, **look)
         axis.set(
             xscale="log",
