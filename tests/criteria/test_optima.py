@@ -155,5 +155,21 @@ def test_a_score_above_zero_is_pulled_back_even_where_the_word_is_certain(name: 
     assert float(output.bias.grad.to_dense()[0]) > 1e-4
 
 
+@pytest.mark.parametrize("name", ["linear_bound", "importance"])
+def test_a_certain_word_that_is_not_drawn_is_left_where_it_belongs(name: str) -> None:
+    """Without its own term the target would be raised at every step in which it is not among the noise words."""
+    output = Output(V, 1).double()
+    with torch.no_grad():
+        output.bias.copy_(torch.tensor([0.0] + [-30.0] * (V - 1), dtype=torch.float64).view(-1, 1))
+    window = Window(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
+    never = Stratified(torch.full((V,), 1 / V, dtype=torch.float64), 2 * V)
+    never.words = never.words[never.words != 0]
+    loss = made(name, Draw(never, len(never.words), "window"))(
+        output, torch.ones(1, 1, 1, dtype=torch.float64), window, torch.Generator()
+    )
+    loss.fit.sum().backward()
+    assert output.bias.grad.to_dense().abs().max() < 1e-9
+
+
 def test_names_and_menu_list_the_same_criteria() -> None:
     assert list(NAMES) == list(MENU)

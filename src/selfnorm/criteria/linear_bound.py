@@ -17,19 +17,23 @@ from selfnorm.output import Output
 class LinearBound:
     """log Z is at most Z - 1, and Z can be sampled without bias.
 
-        loss(w, c) = -m(w,c) - 1 + (1/k) Σ_i f(m_i)/q_i,    f(x) = e^x for x < 0 and 1 + x + x²/2 above
+        loss(w, c) = -m(w,c) - 1 + f(m(w)) + (1/k) Σ_{w_i ≠ w} f(m_i)/q_i,    f(x) = e^x for x < 0 and 1 + x + x²/2 above
 
     Z = 1 makes the bound exact, so the optimum is exp(m) = p. Bounding the exponential keeps training stable and does not
     move the optimum, where every m is below 0 (Xu et al. 2018, Kaldi's RNNLM). Kaldi's bound is 1 + x, whose slope above 0 is
-    the 1 that a certain target pulls with: nothing brings such a score back. The square does.
+    the 1 that a certain target pulls with: nothing brings such a score back. The square does. The target is counted
+    itself, which keeps the sum unbiased: a word that is likely here and seldom drawn would rise until it is, and then fall far.
     """
 
     draw: Draw
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
-        drawn = self.draw(output, c, window, rng)
-        above = F.relu(drawn.m)
-        bounded = drawn.m.clamp(max=0).exp() + above + above**2 / 2
-        z = (bounded * (-drawn.log_q).exp()).mean(-1)
-        m = output.m(window.targets, c)
-        return Fitted(z - 1 - m, drawn=drawn, m=m)
+        drawn, m = self.draw(output, c, window, rng), output.m(window.targets, c)
+        misses = drawn.w != window.targets.unsqueeze(-1)
+        others = (_bounded(drawn.m) * (-drawn.log_q).exp() * misses).mean(-1)
+        return Fitted(_bounded(m) + others - 1 - m, drawn=drawn, m=m)
+
+
+def _bounded(x: Tensor) -> Tensor:
+    above = F.relu(x)
+    return x.clamp(max=0).exp() + above + above**2 / 2

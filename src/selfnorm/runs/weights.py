@@ -41,7 +41,8 @@ def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
             continue
         if name not in tensors or tensors[name].shape != tensor.shape:
             raise UserError(
-                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. Was recipe.toml edited, or are they of another version?"
+                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. "
+                "Was recipe.toml edited, or are they of another version?"
             )
         with torch.no_grad():
             tensor.copy_(tensors[name])
