@@ -19,5 +19,6 @@ for line in sys.stdin:
     ids = [index.get(word, facts["unk"]) for word in line.split()]
     words, targets = np.array([[facts["eos"], *ids]]), np.array([[*ids, facts["eos"]]])
     state = {name: np.zeros((1, 1, facts["d"]), np.float32) for name in names}
-    m = session.run(["m"], {"words": words, "candidates": targets[..., None], **state})[0]
-    print(f"{float(m.sum()):.4f}")
+    feed = {"words": words, "candidates": targets[..., None], **state}
+    m, *log_z = session.run(["m", "log_z"] if facts["exact"] else ["m"], feed)  # with log Z where it was exported
+    print(f"{float(m.sum() - sum(z.sum() for z in log_z)):.4f}")

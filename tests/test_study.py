@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
+from selfnorm.cli import main
 from selfnorm.errors import UserError
 from selfnorm.files import is_locked
 from selfnorm.names import NAMES, label, settle
-from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
+from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training, write_recipe
 from selfnorm.report.collect import Collected, Record, collect, name_beside
 from selfnorm.report.menu import menus
 from selfnorm.report.page import figure_1, write_report
@@ -423,3 +424,21 @@ def test_a_file_that_only_looks_like_a_measurement_is_an_error(tmp_path: Path, b
     (tmp_path / "valid.json").write_text(json.dumps({**table, **broken}))
     with pytest.raises(UserError, match="not a whole measurement"):
         collect(tmp_path)
+
+
+def test_runs_on_another_text_of_the_same_name_do_not_pass_for_these(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "one" / "my.txt", tmp_path / "two" / "my.txt"
+    for place, file in enumerate((one, two)):
+        file.parent.mkdir()
+        write_text(file, lines=100, seed=place)
+        study = f'[recipe.data]\nname = "mine"\nfile = "{file}"\n[recipe.model]\nd = 4\n[recipe.training]\nepochs = 1\nbatch = 2\nsteps = 4\n'
+        (tmp_path / f"{file.parent.name}.toml").write_text(study)
+    planned = read_study(str(tmp_path / "one.toml")).planned
+    (tmp_path / "s" / planned[0].name).mkdir(parents=True)
+    write_recipe(tmp_path / "s" / planned[0].name / "recipe.toml", planned[0].recipe)
+    assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 0
+    for verb in ("plan", "run"):
+        assert main(["study", verb, str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
+        assert "another text" in capsys.readouterr().err

@@ -17,8 +17,10 @@ from selfnorm.model import build
 from selfnorm.normalizers import Affine, Mlp
 from selfnorm.opening import open_scorer
 from selfnorm.recipe import Model
+from selfnorm.score import Scorer
 from selfnorm.tasks.completion import Question, answer, read_questions, summary
 from selfnorm.tasks.lists import read_lists
+from selfnorm.tasks.nbest import Hypothesis, NBest
 from selfnorm.tasks.rescore import Weights, choose, error_rate, errors, tables, tune
 from selfnorm.tasks.verdict import judge, wilson
 from selfnorm.text import Vocab
@@ -336,3 +338,40 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     if calibration == "mlp":  # what was fitted to a hundredth must not be rounded to a tenth
         kept = onnx.load(tmp_path / "m.onnx").graph.initializer
         assert {"g_rows", "g_w0"} <= {tensor.name for tensor in kept if tensor.data_type == onnx.TensorProto.FLOAT}
+
+
+def lists_of(*words: str, count: int = 120) -> list[NBest]:
+    return [NBest(str(i), (Hypothesis(words, 0.0), Hypothesis(words[::-1], 0.0))) for i in range(count)]
+
+
+def test_no_verdict_is_given_on_words_the_model_does_not_know(trained: Path) -> None:
+    scorer = open_scorer(str(trained))
+    found = judge(scorer, lists_of("ZEBRA", "QUAGGA", "the"), Weights())
+    assert not found.safe and "33% of the words" in found.sentence
+    assert judge(scorer, lists_of("cat", "dog", "the"), Weights()).sentence.split(":")[0] in ("Safe", "Not safe")
+    with pytest.raises(UserError, match="no say"):
+        judge(scorer, lists_of("cat", "dog"), Weights(lm=0.0))
+
+
+def test_what_is_normalized_by_construction_is_safe_on_any_number_of_lists(trained: Path) -> None:
+    vocab = open_scorer(trained).vocab
+    model = build(Model(d=4), len(vocab), torch.Generator().manual_seed(0), output="classes").requires_grad_(False)
+    found = judge(Scorer(model, vocab), lists_of("cat", "dog", count=2), Weights())
+    assert found.safe and "by construction" in found.sentence
+
+
+def test_a_list_id_that_comes_again_is_named(tmp_path: Path) -> None:
+    line = json.dumps({"id": "u1", "hyps": [{"text": "a", "score": 0}]})
+    (tmp_path / "l.jsonl").write_text(f"{line}\n{line}\n")
+    with pytest.raises(UserError, match="line 2: expected an id that no list before has, found 'id u1'"):
+        read_lists(tmp_path / "l.jsonl", "jsonl")
+    assert len(read_lists(tmp_path / "l.jsonl", "jsonl", skip_bad=True)[0]) == 1
+
+
+def test_a_byte_order_mark_is_not_a_word(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plain.txt").write_text("the cat\n", encoding="utf-8")
+    (tmp_path / "mark.txt").write_text("the cat\n", encoding="utf-8-sig")
+    for name in ("plain", "mark"):
+        assert main(f"score {trained} {tmp_path}/{name}.txt".split()) == 0
+    one, two = capsys.readouterr().out.split()
+    assert one == two

@@ -417,3 +417,16 @@ def test_a_learned_normalizer_is_not_read_as_one_of_another_scale() -> None:
     del stored["output.normalizer.scale"]  # as models of before the scale were stored
     with pytest.raises(UserError, match="do not fit the recipe"):
         fill(model, stored)
+
+
+def test_a_run_that_goes_on_says_what_it_removes(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tiny(text_file)
+    made = run(recipe, tmp_path / "r", ("test.shift",))
+    (made.folder / "model.onnx").write_text("")
+    assert "has no <unk>" in capsys.readouterr().err
+    run(replace(recipe, training=replace(recipe.training, epochs=4)), tmp_path / "r")
+    told = capsys.readouterr().err
+    assert "calibration.shift.safetensors" in told and "test.shift.json" in told and "model.onnx" in told
+    assert "has no <unk>" not in told, "said once, at the start"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -69,3 +71,42 @@ def test_a_log_z_that_is_no_number_is_out_of_control(value: float) -> None:
     assert "no tokens" in monitor.sentence()
     monitor.add(torch.tensor([1.0, value]))
     assert "Out of control" in monitor.sentence() and "spread nan" in monitor.sentence()
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    logits, labels = torch.randn(4, 7, 50), torch.randint(50, (4, 7))
+    for wrong in (labels.t(), labels.reshape(2, 14), labels[:, :-1]):
+        with pytest.raises(ValueError, match="need labels"):
+            z_loss(logits, wrong)
+    with pytest.raises(ValueError, match="ignore_index"):
+        z_loss(logits, labels.masked_fill(labels == labels[0, 0], -1))
+
+
+def test_micro_batches_add_up_to_their_batch() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(4, 7, 50, dtype=torch.float64, requires_grad=True)
+    labels = torch.randint(50, (4, 7)).masked_fill(torch.rand(4, 7) < 0.3, -100)
+    labels[2] = -100  # a part with nothing to learn from
+    whole = z_loss(logits, labels, alpha=0.1)
+    (expected,) = torch.autograd.grad(whole.total, logits)
+    tokens = int((labels != -100).sum())
+    parts = [z_loss(logits[i], labels[i], alpha=0.1, tokens=tokens) for i in range(4)]
+    total = torch.stack([part.total for part in parts]).sum()
+    assert torch.allclose(total, whole.total)
+    assert torch.allclose(torch.autograd.grad(total, logits)[0], expected)
+
+
+def test_a_monitor_speaks_of_what_came_since_its_reset_and_takes_others_in() -> None:
+    monitor, other = Monitor(), Monitor()
+    assert math.isnan(monitor.mu_z) and math.isnan(monitor.sigma_z)
+    monitor.add(torch.full((1000,), 100.0))
+    assert "Out of control" in monitor.sentence()
+    monitor.reset()
+    monitor.add(torch.zeros(1000))
+    assert "Under control" in monitor.sentence()
+    other.add(torch.full((1000,), 30.0))
+    monitor.merge(other)
+    assert monitor.mu_z == 15 and monitor.largest == 30 and monitor.sigma_z == 15 and "Drifting" in monitor.sentence()
+    spread = Monitor()
+    spread.add(torch.tensor([-15.0, 15.0]))
+    assert "Drifting" in spread.sentence()

@@ -42,6 +42,11 @@ class Driver:
         if left == 0:
             self._finish_writing()
             return
+        if not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
+            say(
+                "The training text has no <unk>, so the score of unseen words is not learnt. Set data.min_count=2, which makes some of "
+                "its rare words, or score with --unk-penalty."
+            )
         steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.at.place)
         lap = saved = validated = time.monotonic()
         with progress(f"train {self.run.folder.name}", left * per_window) as advance:
@@ -94,7 +99,7 @@ class Driver:
     def _keep_best(self, line: dict[str, Any]) -> None:
         best = min((old["perplexity"] for old in self.at.history), default=float("inf"))
         if line["perplexity"] < best or not self.run.file("best.safetensors").exists():
-            forget_measured(self.run)
+            self._tell_gone(forget_measured(self.run))
             save_weights(self.run.file("best.safetensors"), self._usable())
             forget_measured(self.run)  # once more: what came in while the weights were written is of the old ones
         self.at.history.append(line)
@@ -102,6 +107,19 @@ class Driver:
             f"{self.run.folder.name}: epoch {line['epoch']:g}  valid perplexity {line['perplexity']:.2f}  "
             f"mu_z {line['mu_z']:+.3f}  sigma_z {line['sigma_z']:.3f}  ({line['seconds']:.0f} s)"
         )
+        if line["perplexity"] > len(self.corpus.vocab):
+            say(
+                "That is worse than guessing among all words. Try a lower training.learning_rate: 1 suits a text of PTB's size."
+            )
+
+    def _tell_gone(self, gone: list[str]) -> None:
+        old = [path.name for path in sorted(self.run.folder.glob("*.onnx"))]
+        if gone or old:
+            say(
+                f"{self.run.folder.name}: better weights. Removed what was of the old ones: {', '.join(gone) or 'nothing'}."
+            )
+        if old:
+            say(f"{', '.join(old)} in {self.run.folder} is still of the old ones: export it again.")
 
 
 def _minutes_passed(seconds: float, minutes: float) -> bool:

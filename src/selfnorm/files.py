@@ -72,7 +72,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_text(path: Path) -> str:
     """The text of a file a user named; every way it can fail is a sentence."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
     except FileNotFoundError:
         raise UserError(f"{path} does not exist. Check the path.") from None
     except IsADirectoryError:

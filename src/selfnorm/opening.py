@@ -13,7 +13,7 @@ from selfnorm.score import Scorer
 from selfnorm.text import Corpus, open_corpus
 
 
-def open_with_text(folder: Path, from_: str = "") -> tuple[Run, Corpus]:
+def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
     """The run and its corpus; `from_` says where the text is now, if it moved."""
     run = open_run(folder)
     data = replace(run.recipe.data, folder=from_) if from_ else run.recipe.data
@@ -30,7 +30,7 @@ def open_with_text(folder: Path, from_: str = "") -> tuple[Run, Corpus]:
 
 
 def open_scorer(
-    folder: Path, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0
+    folder: Path | str, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0
 ) -> Scorer:
     """A Scorer for a run. Without log Z only where that is right: a model that cannot self-normalize is refused."""
     run = open_run(folder)
@@ -47,13 +47,13 @@ def refuse_unsafe(run: Run, kind: str) -> None:
     if pinned == "no" and kind not in ("affine", "mlp"):
         raise UserError(
             f"{run.folder} was trained with {name}, which does not pin log Z: its scores without log Z are off by an arbitrary "
-            f"amount per context. {_way_out(run)}, score with --normalized, "
+            f"amount per context. {_way_out(run)}, score with --normalized (export: --exact), "
             "or train with a criterion that self-normalizes, such as nce."
         )
     if pinned == "constant" and kind == "none":
         raise UserError(
             f"{run.folder} was trained with {name}, whose log Z settles at an unknown constant. Take it out first with: "
-            f"selfnorm calibrate {run.folder} --with shift; or score with --normalized."
+            f"selfnorm calibrate {run.folder} --with shift; or score with --normalized (export: --exact)."
         )
 
 

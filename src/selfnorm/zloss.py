@@ -4,8 +4,9 @@
     loss.total.backward()                        # cross-entropy and penalty; report loss.fit, not their sum
     monitor.add(loss.log_z)
 
-The usual mistakes are not possible here: the penalty is the mean of squares, not the square of the mean; masked
-tokens do not count; log Z is computed in float32 even for bfloat16 logits; the cross-entropy is reported without it.
+The usual mistakes are not possible here: the penalty is the mean of squares, not the square of the mean; masked tokens do
+not count; log Z is computed in float32 even for bfloat16 logits; the cross-entropy is reported without it; labels of another
+shape are refused. Micro-batches add up to their batch if each is told how many tokens that has (docs/zloss.md).
 """
 
 from __future__ import annotations
@@ -30,43 +31,72 @@ class ZLoss:
         return self.fit + self.penalty
 
 
-def z_loss(logits: Tensor, labels: Tensor, alpha: float = 1e-4, ignore_index: int = -100) -> ZLoss:
+def z_loss(
+    logits: Tensor, labels: Tensor, alpha: float = 1e-4, ignore_index: int = -100, tokens: float | None = None
+) -> ZLoss:
     """Cross-entropy and alpha · (log Z)² over the labels that are not `ignore_index`.
 
     logits (..., V), labels (...). With alpha = 0 the penalty is exactly 0. DEV-LM of the paper has alpha = 0.1 to 10;
-    PaLM used 1e-4, OLMo 1e-5.
+    PaLM used 1e-4, OLMo 1e-5. `tokens` is what the sums are divided by, if not the number of labels that count: give the
+    number in the whole batch where this is a part of one, and the parts add up to it.
     """
     precise = logits if logits.dtype == torch.float64 else logits.float()
-    flat, wanted = precise.reshape(-1, logits.shape[-1]), labels.reshape(-1)
-    real = wanted != ignore_index
-    if not bool(real.any()):
-        raise ValueError(f"every label is {ignore_index}: there is nothing to learn from in this batch")
-    flat, wanted = flat[real], wanted[real]
+    real = _checked(logits, labels, ignore_index).reshape(-1)
+    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], labels.reshape(-1)[real]
+    if tokens is None and not len(wanted):
+        raise ValueError(
+            f"every label is {ignore_index}: there is nothing to learn from in this batch. If it is a part of one, give `tokens`"
+        )
+    count = len(wanted) if tokens is None else tokens
     log_z = flat.logsumexp(-1)
-    fit = (log_z - flat.gather(1, wanted.unsqueeze(1)).squeeze(1)).mean()
-    return ZLoss(fit, alpha * (log_z**2).mean(), log_z.detach())
+    fit = (log_z - flat.gather(1, wanted.unsqueeze(1)).squeeze(1)).sum() / count
+    return ZLoss(fit, alpha * (log_z**2).sum() / count, log_z.detach())
+
+
+def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
+    """Which labels count; a shape or a label that does not fit the logits is refused."""
+    if labels.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"labels are {tuple(labels.shape)}, but logits {tuple(logits.shape)} need labels {tuple(logits.shape[:-1])}"
+        )
+    real = labels != ignore_index
+    if bool((real & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
+        raise ValueError(
+            f"a label is not from 0 to {logits.shape[-1] - 1}; those to leave out must be ignore_index ({ignore_index})"
+        )
+    return real
 
 
 class Monitor:
-    """mu_z and sigma_z over everything added, in float64; mergeable across processes by adding the three sums."""
+    """mu_z and sigma_z over everything added since the last reset, in float64."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew: after every sentence, if that is to speak of the steps since the last one."""
         self.count, self.sum, self.squares, self.largest = 0, 0.0, 0.0, 0.0
 
     def add(self, log_z: Tensor) -> None:
         z = log_z.detach().double()
-        self.count += z.numel()
-        self.sum += float(z.sum())
-        self.squares += float((z * z).sum())
-        self.largest = max(self.largest, float(z.abs().max()) if z.numel() else 0.0)
+        if z.numel():
+            self._take(z.numel(), float(z.sum()), float((z * z).sum()), float(z.abs().max()))
+
+    def merge(self, other: Monitor) -> None:
+        """Take in what another process has seen."""
+        self._take(other.count, other.sum, other.squares, other.largest)
+
+    def _take(self, count: int, total: float, squares: float, largest: float) -> None:
+        self.count, self.sum, self.squares = self.count + count, self.sum + total, self.squares + squares
+        self.largest = largest if math.isnan(largest) else max(self.largest, largest)
 
     @property
     def mu_z(self) -> float:
-        return self.sum / self.count
+        return self.sum / self.count if self.count else math.nan
 
     @property
     def sigma_z(self) -> float:
-        variance = self.squares / self.count - self.mu_z**2
+        variance = self.squares / self.count - self.mu_z**2 if self.count else math.nan
         return math.sqrt(max(0.0, variance)) if math.isfinite(variance) else math.nan
 
     def sentence(self) -> str:
@@ -78,8 +108,8 @@ class Monitor:
             return f"{state}. Out of control: it is not a finite number any more. Go back to the last good checkpoint."
         if self.largest > 60:
             return f"{state}. Out of control: raise alpha tenfold, or lower the learning rate."
-        if abs(self.mu_z) > 10:
-            return f"{state}. Drifting: a z-loss of 1e-4 would hold it."
+        if abs(self.mu_z) > 10 or self.sigma_z > 10:
+            return f"{state}. Drifting: a z-loss with alpha = 1e-4 usually holds it; if there is one, raise its alpha tenfold."
         return f"{state}. Under control."
 
 

@@ -100,7 +100,7 @@ def _lines(text: Path | None) -> Iterator[str]:
     with handle:
         for number, line in enumerate(handle, 1):
             try:
-                yield line.decode("utf-8").rstrip("\n")
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
             except UnicodeDecodeError:
                 raise UserError(f"{text or 'stdin'} line {number} is not UTF-8. Convert it first with iconv.") from None
 

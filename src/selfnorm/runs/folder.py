@@ -48,7 +48,8 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
     return Run(folder, recipe, vocab)
 
 
-def open_run(folder: Path) -> Run:
+def open_run(folder: Path | str) -> Run:
+    folder = Path(folder)
     if not (folder / "recipe.toml").is_file():
         raise UserError(
             f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train RECIPE --to {folder}"
@@ -94,8 +95,11 @@ def refuse_replaced(run: Run, before: tuple[tuple[int, int], ...], calibration: 
         raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Do it again.")
 
 
-def forget_measured(run: Run) -> None:
-    """Remove measurements and calibrations of weights that are about to be replaced."""
+def forget_measured(run: Run) -> list[str]:
+    """Remove measurements and calibrations of weights that are about to be replaced; gives their names."""
+    gone = []
     for pattern in ("valid*.json", "test*.json", "train*.json", "complete*.json", "calibration*"):
-        for path in run.folder.glob(pattern):
+        for path in sorted(run.folder.glob(pattern)):
             path.unlink()
+            gone.append(path.name)
+    return gone

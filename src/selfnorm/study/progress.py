@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from filecmp import cmp
 from pathlib import Path
 
+from selfnorm.errors import UserError
 from selfnorm.names import NAMES
-from selfnorm.recipe import Recipe
+from selfnorm.recipe import Recipe, read_recipe
 from selfnorm.results import read_history
 from selfnorm.study.plan import Planned
 
@@ -36,6 +38,24 @@ def progress_of(run: Planned, root: Path) -> Progress:
     trained = epochs >= run.recipe.training.epochs and (folder / "model.safetensors").exists()
     state = "done" if measured and trained else "measuring" if trained else "part"
     return Progress(state, epochs, float(kept["perplexity"]), float(kept["sigma_z"]), float(last["seconds"]))
+
+
+def refuse_other_texts(planned: list[Planned], root: Path) -> None:
+    """A run's name has its file's name, not its text: what was trained on another of that name must not pass for this one."""
+    for run in planned:
+        stored, wanted = root / run.name / "recipe.toml", Path(run.recipe.data.file)
+        if not run.recipe.data.file or not stored.exists():
+            continue
+        old = Path(read_recipe(stored).data.file)
+        if (
+            old.resolve() != wanted.resolve()
+            and old.is_file()
+            and wanted.is_file()
+            and not cmp(old, wanted, shallow=False)
+        ):
+            raise UserError(
+                f"{root / run.name} was trained on {old}, which is another text than {wanted}. Choose another --to."
+            )
 
 
 def _written(path: Path) -> bool:

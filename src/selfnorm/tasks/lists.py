@@ -58,7 +58,7 @@ def _grouped(rows: list[tuple[str, Hypothesis]]) -> Iterator[NBest]:
 
 def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
     """{"id": "u1", "hyps": [{"text": "a b", "score": -12.3, "lm": -4.5}], "ref": "a b"} a line."""
-    expected = '{"id", "hyps": [{"text", "score"}]}'
+    expected, seen = '{"id", "hyps": [{"text", "score"}]}', set[str]()
     for number, line in enumerate(_lines(path), 1):
         try:
             table = json.loads(line)
@@ -69,8 +69,12 @@ def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
             line.encode("utf-8"), json.dumps(table, ensure_ascii=False).encode("utf-8")  # lone surrogates are refused
             if not hypotheses:
                 raise ValueError("a list without hypotheses")
-            reference = table.get("ref")
-            yield NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()), table)
+            reference, name = table.get("ref"), str(table["id"])
+            if name in seen:
+                reading.bad(path, number, "an id that no list before has", f"id {name}")
+                continue
+            seen.add(name)
+            yield NBest(name, hypotheses, None if reference is None else tuple(reference.split()), table)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             reading.bad(path, number, expected, line)
 

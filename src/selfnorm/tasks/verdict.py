@@ -14,9 +14,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from selfnorm.errors import UserError
+from selfnorm.normalized import Normalized
 from selfnorm.score import Scorer
 from selfnorm.tasks.nbest import NBest
 from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
+
+KNOWN = 0.5  # the least share of known words a verdict can be given on
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ def judge(
         raise UserError(f"allowed = {allowed}: a share of lists above 0 and below 1 was expected, such as 0.05.")
     if not any(len(nbest.hypotheses) > 1 for nbest in lists):
         raise UserError("No list has two or more hypotheses, so there is nothing to choose and nothing to judge.")
+    if weights.lm == 0:
+        raise UserError("lm_weight = 0: the model has no say in the choice, so there is nothing to judge.")
     plain = Scorer(scorer.model, scorer.vocab, False, scorer.unk_penalty)
     start = time.perf_counter()
     tables(plain, lists)
@@ -80,11 +85,23 @@ def judge(
     if references is not None:
         counts, words = errors(lists, references)
         wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
-    safe = high <= allowed
+    known, by_construction = known_share(scorer, lists), isinstance(scorer.model.output, Normalized)
+    safe = by_construction or (high <= allowed and known >= KNOWN)
+    if by_construction:
+        sentence = "Safe: the model is normalized by construction, its log Z is 0 for every context."
+    elif known < KNOWN:
+        sentence = f"Not shown to be safe: only {known:.0%} of the words are in the vocabulary. Are the lists cut as the training text was?"
+    else:
+        sentence = _sentence(safe, flips, len(real), high, allowed, spread, gap)
     return Verdict(
-        len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe,
-        _sentence(safe, flips, len(real), high, allowed, spread, gap),
+        len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe, sentence
     )  # fmt: skip
+
+
+def known_share(scorer: Scorer, lists: Sequence[NBest]) -> float:
+    """The share of the lists' words that the model knows: of <unk> alone nothing can be learnt about log Z."""
+    ids = [w for nbest in lists for h in nbest.hypotheses for w in scorer.vocab.ids(h.words)]
+    return 1 - ids.count(scorer.vocab.unk) / len(ids) if ids else 1.0
 
 
 def _spread(table: Table) -> float:
