@@ -18,6 +18,7 @@ from selfnorm.familiar import Model, State
 from selfnorm.names import pins
 from selfnorm.opening import open_scorer, open_with_text
 from selfnorm.recipe import CriterionSettings
+from selfnorm.results import read_history
 from selfnorm.score import Scorer
 from selfnorm.tasks.trie import score_together
 
@@ -171,3 +172,17 @@ def test_score_options(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "bad.txt").write_bytes(b"ok\n\xff\n")
     assert main(f"score {folder}/nce {tmp_path}/bad.txt".split()) == 2
     assert "line 2 is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_model_whose_log_z_is_far_from_0_says_so(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = run(tiny(text_file), tmp_path / "r")
+    line = read_history(made.folder / "history.jsonl")[-1]
+    for mu_z, sigma_z, told in ((3.1, 1.6, True), (0.1, 0.1, False), (0.1, 1.6, True), (3.1, 0.1, True)):
+        (made.folder / "history.jsonl").write_text(json.dumps({**line, "mu_z": mu_z, "sigma_z": sigma_z}) + "\n")
+        capsys.readouterr()
+        open_scorer(made.folder)
+        assert ("log Z is not near 0" in capsys.readouterr().err) == told
+        open_scorer(made.folder, normalized=True)
+        assert not capsys.readouterr().err

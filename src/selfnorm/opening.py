@@ -8,9 +8,13 @@ from pathlib import Path
 from selfnorm.errors import UserError
 from selfnorm.files import read_json
 from selfnorm.names import pins
+from selfnorm.results import read_history
 from selfnorm.runs import Run, has_calibration, load_model, open_run
 from selfnorm.score import Scorer
+from selfnorm.terminal import say
 from selfnorm.text import Corpus, open_corpus
+
+STRAY = 0.5  # a mean or spread of log Z that nobody should score without
 
 
 def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
@@ -37,6 +41,7 @@ def open_scorer(
     kind = run.calibration if calibration is None else calibration
     if not normalized:
         refuse_unsafe(run, kind)
+        warn_of_stray(run, kind)
     return Scorer(load_model(run, calibration=kind), run.vocab, normalized, unk_penalty)
 
 
@@ -54,6 +59,20 @@ def refuse_unsafe(run: Run, kind: str) -> None:
         raise UserError(
             f"{run.folder} was trained with {name}, whose log Z settles at an unknown constant. Take it out first with: "
             f"selfnorm calibrate {run.folder} --with shift; or score with --normalized (export: --exact)."
+        )
+
+
+def warn_of_stray(run: Run, kind: str) -> None:
+    """A criterion that pins log Z may have pinned it too loosely: a z-loss of 1e-4, or a training that has just begun."""
+    history = read_history(run.file("history.jsonl"))
+    if kind not in ("none", "shift") or not history or pins(run.recipe.criterion) == "normalized":
+        return
+    best = min(history, key=lambda line: float(line["perplexity"]))
+    mu_z, sigma_z = (0.0 if kind == "shift" else float(best["mu_z"])), float(best["sigma_z"])
+    if abs(mu_z) > STRAY or sigma_z > STRAY:
+        say(
+            f"{run.folder}: log Z is not near 0 (mu_z {mu_z:+.2f}, sigma_z {sigma_z:.2f} on the validation text), so scores without it "
+            f"are wrong by as much. {_way_out(run)}, or score with --normalized."
         )
 
 
