@@ -32,7 +32,7 @@ FLOORS = [
     {"train", "measure", "score"},
     {"calibrate", "theory", "runs", "tasks"},
     {"opening", "bench", "export", "checkpoint"},
-    {"completing", "familiar", "drive"},
+    {"completing", "familiar", "drive", "costs"},
     {"experiment"},
     {"study", "report"},
     {"demo"},

@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from selfnorm.batches import Windows
 from selfnorm.experiment import run
 from selfnorm.names import NAMES
 from selfnorm.report.collect import collect
 from selfnorm.report.page import write_report
 from selfnorm.report.palette import dashes, styles
+from selfnorm.text import open_corpus
 
 from .conftest import tiny, write_text
 
@@ -45,6 +47,23 @@ def test_run_times_stand_beside_the_papers(tmp_path: Path) -> None:
     assert paper[-3:] == ["9.0", "8.0", "1.12"] and "not run" in missing[3]
     assert ours[0] == "tiny" and float(ours[-1]) > 0
     assert ours[2] == f"{timed['words']:,}"
+
+
+def test_what_a_training_step_costs_stands_in_the_menu_only_if_every_row_has_it(tmp_path: Path) -> None:
+    file = write_text(tmp_path / "tiny.txt")
+    for name in ("softmax", "nce", "ranking", "classes"):
+        run(tiny(file, name=name), tmp_path / "runs" / name, ["test"])
+    (clock,) = (t for t in write_report(tmp_path / "runs", tmp_path / "r.md") if "Menu" in t.title)
+    assert "by the clock" in clock.notes[0]
+    for name in ("softmax", "nce", "ranking", "classes"):
+        made = run(tiny(file, name=name), tmp_path / "runs" / name, ["test", "cost"])
+    cost = json.loads(made.file("cost.json").read_text())
+    windows = Windows(open_corpus(made.recipe.data)["train"], made.recipe.training.batch, made.recipe.training.steps)
+    assert cost["steps_per_epoch"] == len(windows) and 0 < cost["step_seconds"] < 1 and cost["megabytes"] < 500
+    (steps,) = (t for t in write_report(tmp_path / "runs", tmp_path / "r.md") if "Menu" in t.title)
+    assert "step `cost`" in steps.notes[0]
+    row = next(row for row in steps.rows if row[0] == "class softmax")
+    assert row[steps.head.index("s per epoch")] == f"{cost['step_seconds'] * len(windows):.0f}"
 
 
 def test_runs_of_one_name_in_two_places_stay_apart(tmp_path: Path) -> None:

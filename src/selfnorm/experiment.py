@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from selfnorm.batches import Windows
-from selfnorm.bench.scoring import time_text
 from selfnorm.calibrate import Budget, affine, facts, mlp, shift
 from selfnorm.completing import challenge, choose, result
+from selfnorm.costs import time_scoring, time_training
 from selfnorm.criteria import make_criterion
 from selfnorm.drive import Driver
 from selfnorm.errors import UserError, nearest
@@ -24,7 +24,7 @@ from selfnorm.memory import keep_freed_memory
 from selfnorm.model import LanguageModel
 from selfnorm.names import lookup, settle
 from selfnorm.recipe import Data, Recipe
-from selfnorm.results import TIMES, Measurement, check_step, command_line, environment, parse_signature, signature
+from selfnorm.results import COST, TIMES, Measurement, check_step, parse_signature, signature
 from selfnorm.runs import (
     Run,
     create,
@@ -40,6 +40,8 @@ from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus, open_corpus
 from selfnorm.text.synthetic import whole
 from selfnorm.theory import check_theorems
+
+COSTS = {TIMES: time_scoring, COST: time_training}
 
 
 def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
@@ -75,7 +77,7 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
     """What comes after training. Done steps stay.
 
     "test" measures the raw model, "test.mlp" calibrates with mlp first; "complete" answers the challenge's questions; "times"
-    scores the validation text with and without log Z.
+    scores the validation text with and without log Z; "cost" times training steps.
     """
     for step in steps:
         what, _, kind = step.partition(".")
@@ -87,8 +89,8 @@ def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
         if what == "complete":
             asked = challenge(made.recipe.data)
             write_json(made.file(f"{step}.json"), result(made, asked, choose(made, asked, kind), kind))
-        elif step == TIMES:
-            write_json(made.file(f"{step}.json"), time_run(made, corpus))
+        elif step in COSTS:
+            write_json(made.file(f"{step}.json"), COSTS[step](made, corpus))
         else:
             measure_split(made, corpus, what, kind)
 
@@ -140,16 +142,6 @@ def calibrate_run(
 
 def _with(model: LanguageModel, normalizer: nn.Module) -> LanguageModel:
     return model.with_output(model.output.with_normalizer(normalizer))
-
-
-def time_run(made: Run, corpus: Corpus) -> dict[str, Any]:
-    """The paper's run-time paragraph for one run: seconds to score the validation text with and without log Z."""
-    model, ids = load_model(made, calibration="none"), corpus["valid"]
-    with progress("time scoring", 2, "passes") as advance:
-        seconds = time_text(model, ids, advance)
-    facts = {"V": len(made.vocab), "d": made.recipe.model.d, "words": len(ids) - 1, "threads": torch.get_num_threads()}
-    named = {"kind_of_result": TIMES, "signature": signature(made.recipe, "valid", "none"), "data": corpus.name}
-    return {**named, **facts, **seconds, "row": {}, **environment(), "command": command_line()}
 
 
 def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:

@@ -44,8 +44,7 @@ class Words:
 
 def per_word(model: LanguageModel, ids: np.ndarray, entropy: bool = True, advance: Advance = lambda n: None) -> Words:
     """log Z, -log p and entropy for every word but the first, stream by stream."""
-    order: list[np.ndarray] = []
-    columns: list[np.ndarray] = []
+    order, columns, done = np.empty(len(ids), dtype=np.int64), np.empty((3, len(ids))), 0
     for window, c, w in contexts(model, ids):
         if entropy:
             log_z, h = model.output.log_z_and_entropy(c)
@@ -53,12 +52,14 @@ def per_word(model: LanguageModel, ids: np.ndarray, entropy: bool = True, advanc
         else:
             m, log_z = model.output.target_and_log_z(w, c)
             h = torch.zeros_like(m)
-        columns.append(torch.stack([log_z, log_z - m, h]).double().numpy())
         assert window.counted is not None
-        order.append(np.nonzero(window.counted.numpy())[0])
+        # into arrays that were there before: small ones kept in between would cut the freed blocks of scores into pieces
+        now, done = slice(done, done + len(w)), done + len(w)
+        columns[:, now] = torch.stack([log_z, log_z - m, h]).numpy()
+        order[now] = np.nonzero(window.counted.numpy())[0]
         advance(len(w))
-    streams = np.argsort(np.concatenate(order), kind="stable")  # back into the order of the text
-    log_z_, nll_, h_ = np.concatenate(columns, axis=1)[:, streams]
+    streams = np.argsort(order[:done], kind="stable")  # back into the order of the text
+    log_z_, nll_, h_ = columns[:, :done][:, streams]
     return Words(log_z_, nll_, h_)
 
 

@@ -27,7 +27,7 @@ IN_HISTORY = ("epoch", "perplexity", "sigma_z", "seconds")  # of each line, besi
 IN_SIGNATURE = ("data", "split", "criterion", "d")
 NUMBERS = ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation", "words", "seconds", "seed")
 CALIBRATIONS = ("none", "shift", "affine", "mlp")
-TIMES = "times"  # the step that times scoring, and the kind_of_result of its JSON
+TIMES, COST = "times", "cost"  # the steps that time scoring and training, and the kind_of_result of their JSON
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,10 @@ def check_step(step: str) -> tuple[str, str]:
     """What follows a training, taken apart: test.mlp is ("test", "mlp"). Anything else than a known step is refused."""
     what, _, kind = step.partition(".")
     known = what in ("train", "valid", "test", "complete") and kind in ("", *CALIBRATIONS[1:])
-    if step != TIMES and not (known and step == what + (f".{kind}" if kind else "")):
+    if step not in (TIMES, COST) and not (known and step == what + (f".{kind}" if kind else "")):
         raise UserError(
-            f"step {step!r}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete, or times."
+            f"step {step!r}: expected a split and perhaps a calibration, such as valid, test or test.mlp; or complete, "
+            "times or cost."
         )
     return what, kind
 

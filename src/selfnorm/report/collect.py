@@ -98,6 +98,10 @@ class Collected:
     histories: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # completion, rescoring, … by kind
 
+    def of_run(self, kind: str, run: str) -> dict[str, Any]:
+        """That kind of result of one run; nothing if there is none."""
+        return next((table for table in self.others.get(kind, []) if table["run"] == run), {})
+
 
 def collect(folder: Path) -> Collected:
     """Every measurement below `folder`, in a stable order."""
@@ -107,7 +111,7 @@ def collect(folder: Path) -> Collected:
     for path in sorted(folder.rglob("*.json")):
         table = _table(path)
         if "kind_of_result" in table and isinstance(table.get("row"), dict):
-            others.setdefault(str(table["kind_of_result"]), []).append(table)
+            others.setdefault(str(table["kind_of_result"]), []).append({**table, "run": _run(path, folder)})
         elif "signature" in table and "mu_z" in table:
             measured = read_measurement(path)
             records.append(Record(_run(path, folder), measured, parse_signature(measured.signature)))

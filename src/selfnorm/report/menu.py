@@ -9,15 +9,16 @@ from typing import Any
 
 from selfnorm.report.collect import Collected, Record, in_common
 from selfnorm.report.tables import Table
+from selfnorm.results import COST
 
 FEWEST = 4  # criteria that make a menu
 SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
-NOTES = {
-    "s per epoch": "Seconds: the median epoch by the clock, validation included.",
-    "MB": "MB: the most the process held in its first epoch.",
-}
+BY_STEP = "Seconds: a training step times the steps of an epoch. MB: what a step holds beside the model. Both by the step `cost`."
+BY_CLOCK = (
+    "Seconds: the median epoch by the clock, validation included. MB: the most the process held in its first epoch."
+)
 
 
 def menus(collected: Collected) -> list[Table]:
@@ -39,15 +40,19 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
         [first["data"], *in_common(group), first["split"], f"d = {first['d']}", f"{first.get('epochs', '–')} epochs"]
     )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
-    rows = [_row(r, collected) for r in ordered]
+    costs = [_cost(collected.of_run(COST, r.run)) for r in ordered]
+    whole = all(costs)  # a column is of one kind
+    lines = [collected.histories.get(r.run, []) for r in ordered]
+    clock = [(_per_epoch(some), str(some[0].get("megabytes", "")) if some else "") for some in lines]
+    rows = [[*_row(r, collected), *cost] for r, cost in zip(ordered, costs if whole else clock, strict=True)]
     told = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
     head = [HEAD[i] for i in told]
-    notes = [" ".join(NOTES[name] for name in head if name in NOTES)] if set(head) & set(NOTES) else []
+    notes = [BY_STEP if whole else BY_CLOCK] if {"s per epoch", "MB"} & set(head) else []
     return Table(f"Menu: {about}", head, [[row[i] for i in told] for row in rows], notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:
-    m, lines = record.measured, collected.histories.get(record.run, [])
+    m = record.measured
     after = [r for r in collected.records if (r.run, r.calibration) == (record.run, "mlp") and _test(r)]
     return [
         record.name,
@@ -57,9 +62,15 @@ def _row(record: Record, collected: Collected) -> list[str]:
         f"{m.mu_z:+.3f}",
         f"{m.sigma_z:.3f}",
         f"{after[0].measured.sigma_z:.4f}" if after else "",
-        _per_epoch(lines),
-        str(lines[0].get("megabytes", "")) if lines else "",
     ]
+
+
+def _cost(told: dict[str, Any]) -> tuple[str, ...]:
+    """Seconds per epoch and megabytes as the step `cost` found them; () where it was not taken."""
+    if not {"step_seconds", "steps_per_epoch", "megabytes"} <= set(told):
+        return ()
+    memory = told["megabytes"]
+    return f"{told['step_seconds'] * told['steps_per_epoch']:.0f}", "" if memory is None else f"{memory:.0f}"
 
 
 def _test(record: Record) -> bool:

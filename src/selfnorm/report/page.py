@@ -18,7 +18,7 @@ from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.report.tidy import tidy
 from selfnorm.report.times import times_table
-from selfnorm.results import COMPLETION, TIMES, machine, today
+from selfnorm.results import COMPLETION, COST, TIMES, machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
 
@@ -61,7 +61,7 @@ def _others(collected: Collected, paper: bool) -> list[Table]:
     tables = []
     for kind, every in sorted(collected.others.items()):
         results = [r for r in every if not (paper and kind == COMPLETION and completion.of_the_challenge(r))]
-        if not results or kind == TIMES:
+        if not results or kind in (TIMES, COST):
             continue
         head = list(dict.fromkeys(key for r in results for key in r["row"]))
         tables.append(Table(kind, head, [[str(r["row"].get(key, "")) for key in head] for r in results]))
