@@ -15,7 +15,7 @@ from selfnorm.measure import validate
 from selfnorm.normalizers import Mlp
 from selfnorm.opening import open_with_text
 from selfnorm.output import Output
-from selfnorm.runs import load_model
+from selfnorm.runs import load_model, save_weights
 
 from .conftest import tiny, write_text
 
@@ -73,3 +73,23 @@ def test_a_model_normalized_by_construction_is_refused_before_any_work(tmp_path:
     made, corpus = open_with_text(run(recipe, tmp_path / "run").folder)
     with pytest.raises(UserError, match="nothing to calibrate"):
         calibrate_run(made, corpus, "mlp")
+
+
+def test_mlp_takes_the_place_of_a_normalizer_learned_with_the_model(tmp_path: Path) -> None:
+    """Fitted to log Z of the rows alone, subtracted from the rows alone; affine goes on top of what was learned."""
+    recipe = tiny(write_text(tmp_path / "tiny.txt"))
+    recipe = replace(recipe, criterion=replace(recipe.criterion, name="nce_learned"))
+    made, corpus = open_with_text(run(recipe, tmp_path / "run").folder)
+    model = load_model(made, calibration="none")
+    with torch.no_grad():
+        model.output.normalizer.affine.b.fill_(3 / model.output.normalizer.scale)
+    save_weights(made.file("best.safetensors"), model)
+    for kind in ("mlp", "affine"):
+        found = calibrate_run(made, corpus, kind, Budget(2000, 1, hidden=(8,), frequent=6))
+        model = load_model(made, calibration=kind)
+        assert validate(model, corpus["valid"]) == pytest.approx(found["valid_after"], rel=1e-5, abs=1e-6)
+        assert found["valid_before"]["mu_z"] < -2 and abs(found["valid_after"]["mu_z"]) < 0.2
+        assert isinstance(model.output.normalizer, Mlp) and bool(model.output.normalizer.frequent) == (kind == "mlp")
+        assert validate(model, corpus["valid"])["perplexity"] == pytest.approx(
+            found["valid_before"]["perplexity"], 1e-5
+        )

@@ -21,12 +21,12 @@ from selfnorm.errors import UserError, nearest
 from selfnorm.files import locked, read_json, write_json
 from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory
-from selfnorm.model import LanguageModel
 from selfnorm.names import lookup, settle
 from selfnorm.recipe import Data, Recipe
 from selfnorm.results import COST, TIMES, Measurement, check_step, parse_signature, signature
 from selfnorm.runs import (
     Run,
+    apply,
     create,
     fitted,
     has_calibration,
@@ -133,15 +133,11 @@ def calibrate_run(
             if used.passes < budget.passes:
                 say(f"the time was up after {used.contexts:,} contexts and {used.passes:g} of {budget.passes:g} passes")
     seconds, before = time.monotonic() - start, validate(model, valid)
-    after = validate(_with(model, normalizer), valid)
+    after = validate(apply(model, normalizer), valid)
     found = facts(before, after, seconds, None if kind == "shift" else used)
     refuse_replaced(made, weights)
     save_calibration(made, kind, normalizer, found, use)
     return found
-
-
-def _with(model: LanguageModel, normalizer: nn.Module) -> LanguageModel:
-    return model.with_output(model.output.with_normalizer(normalizer))
 
 
 def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:

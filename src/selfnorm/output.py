@@ -115,10 +115,16 @@ class Output(nn.Module):
 
     def with_normalizer(self, normalizer: nn.Module) -> Output:
         """A new Output that shares these rows and also subtracts normalizer(c) from every score."""
+        return self._sharing(normalizer if self.normalizer is None else Sum(self.normalizer, normalizer))
+
+    def without_normalizer(self) -> Output:
+        """A new Output that shares these rows and subtracts nothing."""
+        return self._sharing(None)
+
+    def _sharing(self, normalizer: nn.Module | None) -> Output:
         other = Output.__new__(Output)
         nn.Module.__init__(other)
-        both = normalizer if self.normalizer is None else Sum(self.normalizer, normalizer)
-        other.weight, other.bias, other.link, other.normalizer = self.weight, self.bias, self.link, both
+        other.weight, other.bias, other.link, other.normalizer = self.weight, self.bias, self.link, normalizer
         return other
 
     def with_link(self, link: str) -> Output:

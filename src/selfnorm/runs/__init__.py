@@ -8,7 +8,7 @@ valid.json  test.json  test.shift.json …             measurements, one file pe
 complete.json  complete.mlp.json …                   sentence completion, one file per calibration
 """
 
-from selfnorm.runs.calibration import calibrated, fitted, has_calibration, save_calibration, use_calibration
+from selfnorm.runs.calibration import apply, calibrated, fitted, has_calibration, save_calibration, use_calibration
 from selfnorm.runs.folder import (
     Run,
     create,
@@ -23,6 +23,7 @@ from selfnorm.runs.weights import fill, fresh_model, read_tensors, save_weights,
 
 __all__ = [
     "Run",
+    "apply",
     "calibrated",
     "create",
     "fill",

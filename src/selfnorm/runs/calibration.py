@@ -10,7 +10,7 @@ from torch import nn
 from selfnorm.errors import UserError
 from selfnorm.files import atomic, read_json, write_json
 from selfnorm.model import LanguageModel
-from selfnorm.normalizers import Mlp
+from selfnorm.normalizers import Affine, Mlp
 from selfnorm.runs.folder import Run
 from selfnorm.runs.weights import read_tensors
 
@@ -58,8 +58,15 @@ def has_calibration(run: Run, kind: str) -> bool:
     return kind == "none" or run.file(f"calibration.{kind}.safetensors").exists()
 
 
+def apply(model: LanguageModel, normalizer: nn.Module) -> LanguageModel:
+    """shift and affine are folded into the rows. mlp is subtracted, instead of a normalizer the model learned itself."""
+    if isinstance(normalizer, Affine):
+        return model.with_output(model.output.minus(normalizer.a, normalizer.b))
+    return model.with_output(model.output.without_normalizer().with_normalizer(normalizer))
+
+
 def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
-    """The model with a stored calibration: shift and affine are folded into the rows, mlp is subtracted."""
+    """The model with a stored calibration."""
     if not has_calibration(run, kind):
         raise UserError(
             f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
@@ -67,13 +74,15 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
     tensors, _ = read_tensors(run.file(f"calibration.{kind}.safetensors"))
     try:
         if kind in ("shift", "affine"):
-            return model.with_output(model.output.minus(tensors["a"], tensors["b"]))
+            affine = Affine(model.output.d)
+            affine.load_state_dict(tensors)
+            return apply(model, affine)
         biases = [name for name in tensors if name.startswith("network.") and name.endswith(".bias")]
         biases.sort(key=lambda name: int(name.split(".")[1]))
         hidden = [len(tensors[name]) for name in biases[:-1]]
         normalizer = Mlp(model.output.d, hidden, len(tensors.get("frequent.bias", ())))
         normalizer.load_state_dict(tensors)
-        return model.with_output(model.output.with_normalizer(normalizer.requires_grad_(False)))
+        return apply(model, normalizer.requires_grad_(False))
     except (KeyError, ValueError, RuntimeError):
         raise UserError(
             f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."
