@@ -81,6 +81,9 @@ WRONG = [
     ("rescore {tmp} {tmp} --ngram-weight 7", "from 0 to 1"),
     ("complete {tmp} {tmp}/short.txt --to {tmp}/y.json", "give ANSWERS"),
     ("study run demo --jobs -1 --to {tmp}/s", "--jobs -1"),
+    ("study plan {tmp}/nothing.toml", "there is nothing to train"),
+    ("study plan {tmp}/gone.toml", "gone.txt' of"),
+    ("study run {tmp}/gone.toml --to {tmp}/study", "does not exist, seen from"),
     ("study plan {tmp}/then.toml", "a list of steps was expected"),
     ("study plan {tmp}/date.toml", "a number, a word, true or false"),
     ("train --to {tmp}/x --set data.name=ptb --set data.file={tmp}/short.txt", "is a built-in one"),
@@ -103,6 +106,8 @@ def test_a_mistake_is_a_sentence_with_exit_code_2_and_nothing_written(
     write_text(tmp_path / "short.txt", lines=45)
     write_text(tmp_path / "good.txt", lines=300)
     (tmp_path / "grid.toml").write_text('[grid]\n"model.d" = [1]\n')
+    (tmp_path / "nothing.toml").write_text('title = "no runs"\n')
+    (tmp_path / "gone.toml").write_text('[recipe.data]\nfile = "gone.txt"\n')
     (tmp_path / "then.toml").write_text("then = 5\n")
     (tmp_path / "date.toml").write_text('[[grid]]\n"model.d" = 2026-11-16\n')
     before = sorted(p.name for p in tmp_path.rglob("*"))

@@ -38,6 +38,8 @@ def test_ten_lines_and_onnx(tmp_path: Path) -> None:
     from selfnorm.cli import main
 
     assert main(["export", str(tmp_path / "run"), "--to", "onnx"]) == 0
+    about = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert "criterion:nce|" in about["signature"] and "calibration:shift" in about["signature"]
     sentences = "the cat saw a dog\nit was here\n"
     scores = example("score_with_onnx.py", str(tmp_path / "run" / "model.onnx"), text=sentences)
     scorer = open_scorer(tmp_path / "run")

@@ -298,7 +298,7 @@ def test_every_criterion_is_on_the_menu_for_both_texts() -> None:
     for text in ("ptb", "sotu"):
         assert {p.recipe.criterion.name for p in planned if p.recipe.data.name == text} == set(NAMES)
     then = {p.recipe.criterion.name: p.then for p in planned}
-    assert "test.mlp" in then["softmax"] and then["adaptive"] == ("valid", "test"), "nothing to calibrate"
+    assert "test.mlp" in then["softmax"] and then["adaptive"] == ("valid", "test", "cost"), "nothing to calibrate"
 
 
 def test_a_cell_takes_no_run_with_other_settings() -> None:

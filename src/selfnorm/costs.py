@@ -16,8 +16,8 @@ from selfnorm.bench.scoring import time_text
 from selfnorm.criteria import make_criterion
 from selfnorm.memory import megabytes_of
 from selfnorm.recipe import Recipe
-from selfnorm.results import COST, TIMES, command_line, environment, signature
-from selfnorm.runs import Run, fresh_model, load_model
+from selfnorm.results import COST, TIMES, command_line, environment
+from selfnorm.runs import Run, fresh_model, load_model, signed
 from selfnorm.terminal import Advance, progress
 from selfnorm.text import Corpus
 from selfnorm.train import Place, train
@@ -73,5 +73,5 @@ def _turn(steps: Callable[[int, Advance], None], advance: Advance) -> float:
 
 def _result(kind: str, made: Run, corpus: Corpus, split: str, found: dict[str, Any]) -> dict[str, Any]:
     facts = {"V": len(made.vocab), "d": made.recipe.model.d, "threads": torch.get_num_threads()}
-    named = {"kind_of_result": kind, "signature": signature(made.recipe, split, "none"), "data": corpus.name}
+    named = {"kind_of_result": kind, "signature": signed(made, split, "none"), "data": corpus.name}
     return {**named, **facts, **found, "row": {}, **environment(), "command": command_line()}

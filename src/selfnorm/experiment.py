@@ -23,18 +23,17 @@ from selfnorm.measure import measure, validate
 from selfnorm.memory import keep_freed_memory
 from selfnorm.names import lookup, settle
 from selfnorm.recipe import Data, Recipe
-from selfnorm.results import COST, TIMES, Measurement, check_step, parse_signature, signature
+from selfnorm.results import COST, TIMES, Measurement, check_step, parse_signature
 from selfnorm.runs import (
     Run,
     apply,
     create,
-    fitted,
     has_calibration,
     load_model,
     refuse_replaced,
     save_calibration,
+    signed,
     stamp,
-    trained_epochs,
 )
 from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus, open_corpus
@@ -99,7 +98,7 @@ def _stands(made: Run, name: str) -> bool:
     """Is there such a result, of the run as long as it is now? A run that was made longer is measured again."""
     if not made.file(name).exists():
         return False
-    now = parse_signature(signature(made.recipe, "", trained=trained_epochs(made.folder)))
+    now = parse_signature(signed(made, "", "none"))
     found = read_json(made.file(name))
     told = parse_signature(str(found.get("signature", ""))) if isinstance(found, dict) else {}
     return told.get("epochs") == now["epochs"]
@@ -144,7 +143,7 @@ def measure_split(made: Run, corpus: Corpus, split: str, calibration: str | None
     """Measure the run's best model on a split and store the numbers in its folder."""
     kind = made.calibration if calibration is None else calibration
     weights, model = stamp(made, kind), load_model(made, calibration=kind)
-    ids, line = corpus[split], signature(made.recipe, split, kind, trained_epochs(made.folder), fitted(made, kind))
+    ids, line = corpus[split], signed(made, split, kind)
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" and whole(corpus.vocab) else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, made.recipe.training.seed, advance, theory, made.vocab.words)

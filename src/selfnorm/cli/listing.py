@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from selfnorm.cli.options import Json
-from selfnorm.cli.using import Kind, Known, Normalized
+from selfnorm.cli.using import Kind, Normalized, warn_of
 from selfnorm.errors import UserError
 from selfnorm.files import read_text, write_json
 from selfnorm.results import command_line, today
 from selfnorm.terminal import progress, say, table
-
-if TYPE_CHECKING:
-    from selfnorm.tasks.nbest import NBest
-    from selfnorm.text import Vocab
 
 Format = Annotated[
     Literal["kaldi", "srilm", "nemo", "moses", "jsonl"], Parameter(name="--format", help="The lists' format.")
@@ -29,13 +24,6 @@ SkipBad = Annotated[bool, Parameter(negative="", help="Leave out lines that cann
 def register(app: App) -> None:
     for command in (rescore, verdict, mix):
         app.command(command)
-
-
-def _warn_of_unknown(vocab: Vocab, lists: Iterable[NBest]) -> None:
-    known = Known(vocab)
-    for hypothesis in (h for nbest in lists for h in nbest.hypotheses):
-        known.add(hypothesis.words)
-    known.warn()
 
 
 def _references(path: Path | None) -> dict[str, str] | None:
@@ -81,6 +69,7 @@ def rescore(
     from selfnorm.opening import open_scorer
     from selfnorm.tasks import rescore as work
     from selfnorm.tasks.lists import read_lists
+    from selfnorm.tasks.nbest import unknown_of
     from selfnorm.tasks.ngram import Ngram
     from selfnorm.tasks.writing import written
 
@@ -90,7 +79,7 @@ def rescore(
         raise UserError(f"--ngram-weight {ngram_weight}: a share from 0 to 1 was expected.")
     scorer, other = open_scorer(run, normalized, calibration, unk_penalty), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
-    _warn_of_unknown(scorer.vocab, read)
+    warn_of(unknown_of(scorer.vocab, read))
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()
     with progress("rescore", len(read), "lists") as advance:
         found = work.tables(scorer, read, advance=advance, ngram=other, ngram_weight=ngram_weight)
@@ -145,12 +134,13 @@ def verdict(
     """
     from selfnorm.opening import open_scorer
     from selfnorm.tasks.lists import read_lists
+    from selfnorm.tasks.nbest import unknown_of
     from selfnorm.tasks.rescore import Weights, own_references
     from selfnorm.tasks.verdict import judge
 
     scorer = open_scorer(run, normalized=True, calibration=calibration)
     read, skipped = read_lists(lists, format_, skip_bad)
-    _warn_of_unknown(scorer.vocab, read)
+    warn_of(unknown_of(scorer.vocab, read))
     known = own_references(read) if references is None else _references(references)
     found = judge(scorer, read, Weights(lm_weight, word_penalty, old_lm_weight), known, allowed)
     if json_:

@@ -65,11 +65,11 @@ def plan(
         Only runs whose name has this as whole parts: nce, d100, ptb-nce-d30, or a name's last six letters. Repeat for more.
     """
     from selfnorm.study.plan import chosen, read_study
-    from selfnorm.study.progress import refuse_other_texts, seconds_left
+    from selfnorm.study.progress import refuse_wrong_texts, seconds_left
     from selfnorm.study.view import HEAD, clock, differing, status_rows
 
     planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
-    refuse_other_texts(planned, to)
+    refuse_wrong_texts(planned, to)
     rows, told = status_rows(planned, to), differing(planned)
     if told:
         rows = [[*row, told.get(row[0], "")] for row in rows]
@@ -101,10 +101,10 @@ def run(
     """
     from selfnorm.study.engines import run_here, run_on_ray
     from selfnorm.study.plan import chosen, read_study
-    from selfnorm.study.progress import refuse_other_texts
+    from selfnorm.study.progress import refuse_wrong_texts
 
     planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
-    refuse_other_texts(planned, to)
+    refuse_wrong_texts(planned, to)
     most = _jobs(jobs)
     failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")

@@ -17,10 +17,12 @@ from selfnorm.files import write_json
 from selfnorm.terminal import say, table
 
 if TYPE_CHECKING:
-    from selfnorm.text import Vocab
+    from selfnorm.text import Unknown
 
 Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
 Kind = Annotated[Literal["none", "shift", "affine", "mlp"] | None, Parameter(help="Instead of the one in use.")]
+
+MANY = 0.2  # of the words unknown: worth a warning
 
 
 def register(app: App) -> None:
@@ -54,43 +56,35 @@ def score(
     """
     from selfnorm.opening import open_scorer, remaining_sigma
     from selfnorm.runs import open_run
+    from selfnorm.text import Unknown
 
     scorer, opened = open_scorer(run, normalized, calibration, unk_penalty), open_run(run)
     kind = opened.calibration if calibration is None else calibration
     left = remaining_sigma(opened, kind)
     if left is not None and not normalized:
         say(f"calibrated with {kind}: sigma_z {left:.3f} left on the validation text")
-    base, known = math.log(10) if log10 else 1.0, Known(scorer.vocab)
-    for scores in scorer.stream(known.watch(_lines(text)), eos):
+    base, unknown = math.log(10) if log10 else 1.0, Unknown(scorer.vocab)
+    for scores in scorer.stream(_watched(_lines(text), unknown), eos):
         values = [float(s) / base for s in scores]
         if json_:
             print(json.dumps({"score": sum(values), "words": values}))
         else:
             print(" ".join(f"{v:.4f}" for v in values) if per_word else f"{sum(values):.4f}")
-    known.warn()
+    warn_of(unknown)
 
 
-class Known:
-    """Counts the words a model does not know: many of them mean that text was cut in another way than the model's."""
+def _watched(lines: Iterable[str], unknown: Unknown) -> Iterator[str]:
+    for line in lines:
+        unknown.add(line.split())
+        yield line
 
-    def __init__(self, vocab: Vocab) -> None:
-        self.vocab, self.words, self.unknown = vocab, 0, 0
 
-    def add(self, words: Iterable[str]) -> None:
-        ids = self.vocab.ids(words)
-        self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
-
-    def watch(self, lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            self.add(line.split())
-            yield line
-
-    def warn(self) -> None:
-        if self.unknown > 0.2 * self.words:
-            say(
-                f"{self.unknown:,} of {self.words:,} words are not in the vocabulary. Is the text cut as the training text was? "
-                "(sotu and mscc: lower case, punctuation marks apart.)"
-            )
+def warn_of(unknown: Unknown) -> None:
+    if unknown.share > MANY:
+        say(
+            f"{unknown.unknown:,} of {unknown.words:,} words are not in the vocabulary. Is the text cut as the training text was? "
+            "(sotu and mscc: lower case, punctuation marks apart.)"
+        )
 
 
 def _lines(text: Path | None) -> Iterator[str]:
@@ -171,8 +165,9 @@ def export(
     """
     from selfnorm.export import export as work
     from selfnorm.opening import open_scorer
+    from selfnorm.runs import open_run, signed
 
-    scorer = open_scorer(run, normalized=exact)
+    scorer, opened = open_scorer(run, normalized=exact), open_run(run)
     path = out or run / ("model.int8.onnx" if int8 else "model.onnx")
-    work(scorer.model, scorer.vocab, path, exact, int8)
+    work(scorer.model, scorer.vocab, path, exact, int8, signed(opened, "", opened.calibration))
     say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

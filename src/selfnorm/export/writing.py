@@ -16,8 +16,10 @@ from selfnorm.output import Output
 from selfnorm.text import Vocab
 
 
-def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, int8: bool = False) -> None:
-    """Write the graph, and beside it the vocabulary and a JSON that says how to feed it."""
+def export(
+    model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, int8: bool = False, signature: str = ""
+) -> None:
+    """Write the graph, and beside it the vocabulary and a JSON that says how to feed it and what it is, its `signature`."""
     try:
         import onnx
     except ImportError:
@@ -36,7 +38,7 @@ def export(model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, 
         else:
             onnx.save(made, str(temporary))
     write_text(path.with_suffix(".vocab.txt"), "".join(f"{word}\n" for word in vocab.words))
-    write_json(path.with_suffix(".json"), _facts(model, vocab, exact, int8))
+    write_json(path.with_suffix(".json"), {"signature": signature, **_facts(model, vocab, exact, int8)})
 
 
 def _facts(model: LanguageModel, vocab: Vocab, exact: bool, int8: bool) -> dict[str, Any]:

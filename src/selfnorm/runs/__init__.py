@@ -8,7 +8,15 @@ valid.json  test.json  test.shift.json …             measurements, one file pe
 complete.json  complete.mlp.json …                   sentence completion, one file per calibration
 """
 
-from selfnorm.runs.calibration import apply, calibrated, fitted, has_calibration, save_calibration, use_calibration
+from selfnorm.runs.calibration import (
+    apply,
+    calibrated,
+    fitted,
+    has_calibration,
+    save_calibration,
+    signed,
+    use_calibration,
+)
 from selfnorm.runs.folder import (
     Run,
     create,
@@ -37,6 +45,7 @@ __all__ = [
     "refuse_replaced",
     "save_calibration",
     "save_weights",
+    "signed",
     "stamp",
     "tensors_of",
     "trained_epochs",

@@ -11,7 +11,8 @@ from selfnorm.errors import UserError
 from selfnorm.files import atomic, read_json, write_json
 from selfnorm.model import LanguageModel
 from selfnorm.normalizers import Affine, Mlp
-from selfnorm.runs.folder import Run
+from selfnorm.results import signature
+from selfnorm.runs.folder import Run, trained_epochs
 from selfnorm.runs.weights import read_tensors
 
 
@@ -52,6 +53,11 @@ def fitted(run: Run, kind: str) -> str:
         return contexts
     hidden = "x".join(str(size) for size in facts.get("hidden", ()))
     return f"{hidden},{facts.get('frequent', 0)} frequent,{contexts},{facts.get('passes', 0):g} passes"
+
+
+def signed(run: Run, split: str, kind: str) -> str:
+    """The signature of what is found with the run as it is now."""
+    return signature(run.recipe, split, kind, trained_epochs(run.folder), fitted(run, kind))
 
 
 def has_calibration(run: Run, kind: str) -> bool:

@@ -100,6 +100,8 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
     unknown = set(table) - {"title", "then", "recipe", "grid"}
     if unknown:
         raise UserError(f"{where}: unknown key {sorted(unknown)[0]}. Known: title, then, recipe, grid.")
+    if not {"recipe", "grid"} & set(table):
+        raise UserError(f"{where} has neither [recipe.…] nor [[grid]]: there is nothing to train (docs/studies.md).")
     grids = table.get("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(g, dict) and [] not in g.values() for g in grids):
         raise UserError(

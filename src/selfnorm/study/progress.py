@@ -40,10 +40,15 @@ def progress_of(run: Planned, root: Path) -> Progress:
     return Progress(state, epochs, float(kept["perplexity"]), float(kept["sigma_z"]), float(last["seconds"]))
 
 
-def refuse_other_texts(planned: list[Planned], root: Path) -> None:
-    """A run's name has its file's name, not its text: what was trained on another of that name must not pass for this one."""
+def refuse_wrong_texts(planned: list[Planned], root: Path) -> None:
+    """A run's name has its file's name, not its text: what was trained on another of that name must not pass for this one.
+
+    A new run must have its text; a trained one may have lost it.
+    """
     for run in planned:
         stored, wanted = root / run.name / "recipe.toml", Path(run.recipe.data.file)
+        if run.recipe.data.file and not stored.exists() and not wanted.is_file():
+            raise UserError(f"data.file = {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
         if not run.recipe.data.file or not stored.exists():
             continue
         old = Path(read_recipe(stored).data.file)

@@ -6,11 +6,13 @@ better) and, where there is one, the old language model's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
+from selfnorm.text import Unknown, Vocab
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class NBest:
     hypotheses: tuple[Hypothesis, ...]
     reference: tuple[str, ...] | None = None
     raw: Any = None  # what the format needs to write the list again
+
+
+def unknown_of(vocab: Vocab, lists: Iterable[NBest]) -> Unknown:
+    """How many of the lists' words a vocabulary does not know: of <unk> alone nothing can be learnt about log Z."""
+    unknown = Unknown(vocab)
+    for hypothesis in (h for nbest in lists for h in nbest.hypotheses):
+        unknown.add(hypothesis.words)
+    return unknown
 
 
 @dataclass

@@ -16,7 +16,7 @@ import numpy as np
 from selfnorm.errors import UserError
 from selfnorm.normalized import Normalized
 from selfnorm.score import Scorer
-from selfnorm.tasks.nbest import NBest
+from selfnorm.tasks.nbest import NBest, unknown_of
 from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
 
 KNOWN = 0.5  # the least share of known words a verdict can be given on
@@ -85,7 +85,7 @@ def judge(
     if references is not None:
         counts, words = errors(lists, references)
         wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
-    known, by_construction = known_share(scorer, lists), isinstance(scorer.model.output, Normalized)
+    known, by_construction = 1 - unknown_of(scorer.vocab, lists).share, isinstance(scorer.model.output, Normalized)
     safe = by_construction or (high <= allowed and known >= KNOWN)
     if by_construction:
         sentence = "Safe: the model is normalized by construction, its log Z is 0 for every context."
@@ -96,12 +96,6 @@ def judge(
     return Verdict(
         len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe, sentence
     )  # fmt: skip
-
-
-def known_share(scorer: Scorer, lists: Sequence[NBest]) -> float:
-    """The share of the lists' words that the model knows: of <unk> alone nothing can be learnt about log Z."""
-    ids = [w for nbest in lists for h in nbest.hypotheses for w in scorer.vocab.ids(h.words)]
-    return 1 - ids.count(scorer.vocab.unk) / len(ids) if ids else 1.0
 
 
 def _spread(table: Table) -> float:

@@ -42,6 +42,21 @@ class Vocab:
         write_text(path, "".join(lines))
 
 
+class Unknown:
+    """How many of the words met a vocabulary does not know: many of them mean that text was cut in another way than its own."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self.vocab, self.words, self.unknown = vocab, 0, 0
+
+    def add(self, words: Iterable[str]) -> None:
+        ids = self.vocab.ids(words)
+        self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
+
+    @property
+    def share(self) -> float:
+        return self.unknown / max(1, self.words)
+
+
 def read_vocab(path: Path) -> Vocab:
     words, counts = [], []
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
