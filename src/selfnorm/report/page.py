@@ -26,21 +26,21 @@ TEMPLATE = Path(__file__).parent / "page.html"
 def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper: bool = True) -> list[Table]:
     """Write the page (.html), or the tables alone (.md), or every measurement as one row (.csv); gives the tables."""
     collected = collect(folder)
-    tables = [
-        *_paper(collected, paper),
-        *menus(collected),
+    first = [*_paper(collected, paper), *menus(collected)]
+    more = [
         *seed_tables(collected.records),
         *overview(collected.records),
         *difference_tables(collected.records),
         *examples(collected.records),
         *_others(collected, paper),
     ]
+    tables = [*first, *more]
     if out.suffix == ".md":
         write_text(out, "\n".join(table.markdown() for table in tables))
     elif out.suffix == ".csv":
         write_text(out, tidy(collected.records))
     elif out.suffix in (".html", ".htm"):
-        write_text(out, _html(title, tables, collected))
+        write_text(out, _html(title, first, more, collected))
     else:
         raise UserError(f"{out}: the report is written as .html, .md or .csv. Choose one of these endings.")
     return tables
@@ -68,7 +68,8 @@ def _others(collected: Collected, paper: bool) -> list[Table]:
     return tables
 
 
-def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
+def _html(title: str, first: Sequence[Table], more: Sequence[Table], collected: Collected) -> str:
+    """What was asked for, then pictures, then every number."""
     try:
         from jinja2 import Environment
     except ImportError:
@@ -79,7 +80,8 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
         version=__version__,
         date=today(),
         machine=machine(),
-        tables=tables,
+        first=first,
+        more=more,
         records=collected.records,
         figures=_figures(collected),
     )
@@ -87,10 +89,11 @@ def _html(title: str, tables: Sequence[Table], collected: Collected) -> str:
 
 def _figures(collected: Collected) -> list[dict[str, Any]]:
     groups = _grouped(collected.records)
-    figures = [figure for data in dict.fromkeys(data for data, _ in groups) for figure in _training(data, collected)]
+    figures: list[dict[str, Any]] = []
     for (data, split), group in groups.items():
         if split == "test" or (data, "test") not in groups:  # the test text where there is one
             figures += _figures_of(f"{data}, {split}", group)
+    figures += [figure for data in dict.fromkeys(data for data, _ in groups) for figure in _training(data, collected)]
     theory = [r for r in collected.records if r.measured.theory][:3]
     return figures + [{"title": "Theorem 1", "svg": plots.theorem(r), "caption": _theorem_caption(r)} for r in theory]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,8 @@ def frontier(records: Sequence[Record], title: str) -> str:
     _plain_log(axis.yaxis)
     kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
     filling = {"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}
-    key = "marker filling: " + ", ".join(filling[kind] for kind in kinds)
-    axis.text(0.99, 0.98, key, transform=axis.transAxes, ha="right", va="top", fontsize=8)
-    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    key = fill("marker: " + ", ".join(filling[kind] for kind in kinds), 44)
+    axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), title=key, title_fontsize=8)
     return _svg(figure)
 
 
