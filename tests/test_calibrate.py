@@ -93,3 +93,26 @@ def test_mlp_takes_the_place_of_a_normalizer_learned_with_the_model(tmp_path: Pa
         assert validate(model, corpus["valid"])["perplexity"] == pytest.approx(
             found["valid_before"]["perplexity"], 1e-5
         )
+
+
+def test_what_was_fitted_when_time_ran_out_is_kept(tmp_path: Path) -> None:
+    made, corpus = open_with_text(run(tiny(write_text(tmp_path / "tiny.txt")), tmp_path / "run").folder)
+    found = calibrate_run(made, corpus, "mlp", Budget(2000, 1, minutes=1e-9, hidden=(8,)))
+    assert 0 < found["passes"] < 1 and 0 < found["contexts"] <= 2000
+    assert load_model(made, calibration="mlp").output.normalizer is not None
+
+
+def test_a_stored_calibration_is_put_in_use_again_without_fitting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from selfnorm.cli import main
+
+    folder = run(tiny(write_text(tmp_path / "tiny.txt")), tmp_path / "run").folder
+    assert main(["calibrate", str(folder), "--with", "affine", "--stored"]) == 2
+    assert "has no affine calibration" in capsys.readouterr().err
+    assert main(["calibrate", str(folder), "--with", "affine"]) == 0
+    fitted = (folder / "calibration.affine.safetensors").read_bytes()
+    for kind in ("none", "affine"):
+        assert main(["calibrate", str(folder), "--with", kind, "--stored", "--json"]) == 0
+        assert open_with_text(folder)[0].calibration == kind
+    assert (folder / "calibration.affine.safetensors").read_bytes() == fitted

@@ -81,6 +81,10 @@ WRONG = [
     ("rescore {tmp} {tmp} --ngram-weight 7", "from 0 to 1"),
     ("complete {tmp} {tmp}/short.txt --to {tmp}/y.json", "give ANSWERS"),
     ("study run demo --jobs -1 --to {tmp}/s", "--jobs -1"),
+    ("study plan {tmp}/bare.toml", "a section and a key in quotes"),
+    ("train --to {tmp}/r --set model.d=1000000000000000000000", "at most 100,000"),
+    ("train --to {tmp}/r --set training.epochs=1" + "0" * 400, "at most a million"),
+    ("train --to {tmp}/r --set model.layers=1" + "0" * 5000, "model"),
     ("study plan {tmp}/nothing.toml", "there is nothing to train"),
     ("study plan {tmp}/gone.toml", "gone.txt' of"),
     ("study run {tmp}/gone.toml --to {tmp}/study", "does not exist, seen from"),
@@ -106,6 +110,7 @@ def test_a_mistake_is_a_sentence_with_exit_code_2_and_nothing_written(
     write_text(tmp_path / "short.txt", lines=45)
     write_text(tmp_path / "good.txt", lines=300)
     (tmp_path / "grid.toml").write_text('[grid]\n"model.d" = [1]\n')
+    (tmp_path / "bare.toml").write_text('[[grid]]\ncriterion.name = ["nce", "softmax"]\n')
     (tmp_path / "nothing.toml").write_text('title = "no runs"\n')
     (tmp_path / "gone.toml").write_text('[recipe.data]\nfile = "gone.txt"\n')
     (tmp_path / "then.toml").write_text("then = 5\n")

@@ -20,9 +20,10 @@ import pytest
 
 from selfnorm.cli import main
 from selfnorm.errors import UserError
+from selfnorm.experiment import run as train_run
 from selfnorm.files import is_locked
 from selfnorm.names import NAMES, label, settle
-from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training, write_recipe
+from selfnorm.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.report.collect import Collected, Record, collect, name_beside
 from selfnorm.report.menu import menus
 from selfnorm.report.page import figure_1, write_report
@@ -436,9 +437,13 @@ def test_runs_on_another_text_of_the_same_name_do_not_pass_for_these(
         study = f'[recipe.data]\nname = "mine"\nfile = "{file}"\n[recipe.model]\nd = 4\n[recipe.training]\nepochs = 1\nbatch = 2\nsteps = 4\n'
         (tmp_path / f"{file.parent.name}.toml").write_text(study)
     planned = read_study(str(tmp_path / "one.toml")).planned
-    (tmp_path / "s" / planned[0].name).mkdir(parents=True)
-    write_recipe(tmp_path / "s" / planned[0].name / "recipe.toml", planned[0].recipe)
+    trained = str(train_run(planned[0].recipe, tmp_path / "s" / planned[0].name).folder)
     assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 0
     for verb in ("plan", "run"):
         assert main(["study", verb, str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
         assert "another text" in capsys.readouterr().err
+    lines = one.read_text().splitlines()
+    one.write_text("".join(f"{' '.join(reversed(line.split()))}\n" for line in lines))  # the same words, the same place
+    assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 2
+    assert main(["measure", trained]) == 2 and main(["train", f"{trained}/recipe.toml", "--to", trained]) == 2
+    assert "has changed since it was trained" in capsys.readouterr().err

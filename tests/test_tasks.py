@@ -94,6 +94,13 @@ def test_kaldi_folders_are_read_with_their_costs(tmp_path: Path) -> None:
     lists, _ = read_lists(tmp_path, "kaldi")
     assert [n.name for n in lists] == ["utt-a", "utt-b"]
     assert lists[0].hypotheses[1].score == -12 and lists[0].hypotheses[1].old_lm == -4
+    (tmp_path / "words_text").write_text("utt-a-1\tthe cat\nutt-a-2\ta cat\nutt-b-1\n")
+    assert [h.words for n in read_lists(tmp_path, "kaldi")[0] for h in n.hypotheses] == [
+        ("the", "cat"),
+        ("a", "cat"),
+        (),
+    ]
+    (tmp_path / "words_text").write_text("utt-a-1 the cat\nutt-a-2 a cat\nutt-b-1 \n")
     (tmp_path / "acwt").write_text("utt-a-1 10\nutt-b-1 1\n")
     with pytest.raises(UserError, match="a cost for utt-a-2 in acwt"):
         read_lists(tmp_path, "kaldi")
@@ -375,3 +382,26 @@ def test_a_byte_order_mark_is_not_a_word(trained: Path, tmp_path: Path, capsys: 
         assert main(f"score {trained} {tmp_path}/{name}.txt".split()) == 0
     one, two = capsys.readouterr().out.split()
     assert one == two
+
+
+def test_srilm_lists_of_several_utterances_are_not_printed_into_one(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.nbest").write_text("-3 -2 2 the cat\n-4 -2 1 it\n")
+    assert main(f"rescore {trained} {tmp_path} --format srilm --print nbest".split()) == 2
+    assert "one file per utterance" in capsys.readouterr().err
+    assert main(f"rescore {trained} {tmp_path}/a.nbest --format srilm --print nbest".split()) == 0
+
+
+def test_a_graph_does_not_overwrite_what_is_not_a_graphs(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnx")
+    (tmp_path / "test.json").write_text('{"mu_z": 0}')
+    assert main(f"export {trained} -o {tmp_path}/test.onnx".split()) == 2
+    assert main(f"export {trained} -o {tmp_path}/out.json".split()) == 2
+    assert "must end in .onnx" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["test.json"]
+    for _ in range(2):  # its own may be written again
+        assert main(f"export {trained} -o {tmp_path}/m.onnx".split()) == 0

@@ -110,3 +110,25 @@ def test_a_monitor_speaks_of_what_came_since_its_reset_and_takes_others_in() -> 
     spread = Monitor()
     spread.add(torch.tensor([-15.0, 15.0]))
     assert "Drifting" in spread.sentence()
+
+
+@pytest.mark.parametrize(
+    ("labels", "options"),
+    [
+        (torch.tensor([1.0, 2.0]), {}),
+        (torch.tensor([True, False]), {}),
+        (torch.tensor([1, 2]), {"tokens": 0}),
+        (torch.tensor([1, 2]), {"tokens": -3}),
+        (torch.tensor([1, 2]), {"alpha": -1.0}),
+        (torch.tensor([1, 2]), {"alpha": float("nan")}),
+        (torch.tensor([-100, -100]), {"tokens": 0}),
+    ],
+)
+def test_what_would_give_a_loss_without_meaning_is_refused(labels: torch.Tensor, options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"expected|must be|nothing to learn"):
+        z_loss(torch.randn(2, 5), labels, **options)
+
+
+def test_small_integers_are_labels_too() -> None:
+    logits, labels = torch.randn(2, 5), torch.tensor([1, 4])
+    assert z_loss(logits, labels.to(torch.uint8)).total == z_loss(logits, labels).total

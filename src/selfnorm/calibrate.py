@@ -42,7 +42,7 @@ class Budget:
     frequent: int = 256
 
     def __post_init__(self) -> None:
-        if min(self.contexts, self.passes, *self.hidden) < 1 or not self.minutes > 0 or self.frequent < 0:
+        if min(self.contexts, *self.hidden) < 1 or not min(self.passes, self.minutes) > 0 or self.frequent < 0:
             raise UserError(
                 "calibrate: contexts, passes, minutes and every hidden size must be above 0, frequent at least 0."
             )
@@ -179,7 +179,7 @@ def _descend(
         made += 1
         if time.monotonic() - start > 60 * budget.minutes:
             break
-    return round(budget.passes * made / steps, 2)
+    return max(0.01, round(budget.passes * made / steps, 2))
 
 
 def _batches(

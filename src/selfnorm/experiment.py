@@ -60,7 +60,7 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash)
     windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
     with locked(folder):  # nothing is written before this line: what can be refused has been
-        made = create(folder, recipe, corpus.vocab)
+        made = create(folder, recipe, corpus.vocab, corpus.fingerprint)
         Driver(made, corpus, criterion, windows).drive()
         follow(made, corpus, then)
     return made
@@ -69,7 +69,7 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
 def _found(data: Data) -> Data:
     """Where the text is is written down by its full path, so that the run can be used from anywhere."""
     data = replace(data, folder=str(Path(data.folder).resolve())) if data.folder else data
-    return replace(data, file=str(Path(data.file).resolve())) if data.file and Path(data.file).exists() else data
+    return replace(data, file=str(data.path.resolve())) if data.file and data.path.exists() else data
 
 
 def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:

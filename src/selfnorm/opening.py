@@ -8,7 +8,7 @@ from pathlib import Path
 from selfnorm.errors import UserError
 from selfnorm.files import read_json
 from selfnorm.names import pins
-from selfnorm.results import read_history
+from selfnorm.results import read_history, text_of
 from selfnorm.runs import Run, has_calibration, load_model, open_run
 from selfnorm.score import Scorer
 from selfnorm.terminal import say
@@ -23,8 +23,12 @@ def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
     data = replace(run.recipe.data, folder=from_) if from_ else run.recipe.data
     if from_ and data.file:
         moved = Path(from_) / Path(data.file).name if Path(from_).is_dir() else Path(from_)
-        data = replace(data, file=str(moved))
+        data = replace(data, folder="", file=str(moved))
     corpus = open_corpus(data)
+    if text_of(run.folder) not in ("", corpus.fingerprint):
+        raise UserError(
+            f"The text is not the one {folder} was trained with. Was it changed? Name the original with --from."
+        )
     if corpus.vocab.words != run.vocab.words:
         raise UserError(
             f"The text's vocabulary ({len(corpus.vocab):,} words) is not the one {folder} was trained with ({len(run.vocab):,} words). "
@@ -79,7 +83,8 @@ def warn_of_stray(run: Run, kind: str) -> None:
 def _way_out(run: Run) -> str:
     stored = [kind for kind in ("mlp", "affine") if has_calibration(run, kind)]
     if stored:
-        return f"Use the calibration stored in it (--calibration {stored[0]})"
+        for_good = f"selfnorm calibrate {run.folder} --with {stored[0]} --stored"
+        return f"Use the calibration stored in it (--calibration {stored[0]}, or for good: {for_good})"
     return f"Calibrate it first (selfnorm calibrate {run.folder} --with mlp)"
 
 

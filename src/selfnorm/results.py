@@ -93,6 +93,13 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
+def text_of(folder: Path) -> str:
+    """The fingerprint of the text a run was trained on; nothing if it does not say."""
+    path = folder / "env.json"
+    table = read_json(path) if path.exists() else {}
+    return str(table.get("text", "")) if isinstance(table, dict) else ""
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 

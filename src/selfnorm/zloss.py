@@ -42,10 +42,13 @@ def z_loss(
     """
     precise = logits if logits.dtype == torch.float64 else logits.float()
     real = _checked(logits, labels, ignore_index).reshape(-1)
-    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], labels.reshape(-1)[real]
-    if tokens is None and not len(wanted):
+    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], labels.reshape(-1)[real].long()
+    if not alpha >= 0 or (tokens is not None and len(wanted) and not tokens > 0):
+        raise ValueError(f"alpha = {alpha}, tokens = {tokens}: alpha must be at least 0 and tokens above 0")
+    if not len(wanted) and not tokens:
         raise ValueError(
-            f"every label is {ignore_index}: there is nothing to learn from in this batch. If it is a part of one, give `tokens`"
+            f"every label is {ignore_index}: there is nothing to learn from in this batch. If it is a part of one, give `tokens`, "
+            "the labels that count in all of it"
         )
     count = len(wanted) if tokens is None else tokens
     log_z = flat.logsumexp(-1)
@@ -59,6 +62,8 @@ def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
         raise ValueError(
             f"labels are {tuple(labels.shape)}, but logits {tuple(logits.shape)} need labels {tuple(logits.shape[:-1])}"
         )
+    if labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(f"labels are {labels.dtype}; numbers of words, integers, were expected")
     real = labels != ignore_index
     if bool((real & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
         raise ValueError(

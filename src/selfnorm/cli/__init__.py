@@ -59,7 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
     except RuntimeError as error:
         if "allocate memory" not in str(error):
             raise
-        errors.print(f"stopped: {_first_line(error)}. Choose a smaller model.d, criterion.k or batch.", markup=False)
+        errors.print(
+            f"stopped: {_first_line(error)}. Choose a smaller model.d, criterion.k or batch (calibrate: --hidden).",
+            markup=False,
+        )
         return 1
     except BrokenPipeError:
         return 1

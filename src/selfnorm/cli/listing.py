@@ -30,8 +30,8 @@ def _references(path: Path | None) -> dict[str, str] | None:
     """Lines "name words…"."""
     if path is None:
         return None
-    pairs = (line.partition(" ") for line in read_text(path).splitlines() if line.strip())
-    return {name: text for name, _, text in pairs}
+    lines = (line.split() for line in read_text(path).splitlines() if line.strip())
+    return {name: " ".join(words) for name, *words in lines}
 
 
 def rescore(

@@ -68,13 +68,13 @@ def plan(
     from selfnorm.study.progress import refuse_wrong_texts, seconds_left
     from selfnorm.study.view import HEAD, clock, differing, status_rows
 
-    planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
+    planned, most = chosen(read_study(name, _with_folder(set_, from_), seeds), only or []), _jobs(jobs)
     refuse_wrong_texts(planned, to)
     rows, told = status_rows(planned, to), differing(planned)
     if told:
         rows = [[*row, told.get(row[0], "")] for row in rows]
     table(f"{name}: {len(planned)} runs", [*HEAD, "settings"] if told else HEAD, rows)
-    left = seconds_left(planned, to, _jobs(jobs))
+    left = seconds_left(planned, to, most)
     say("no run has been timed yet" if left is None else f"about {clock(left)} left")
 
 

@@ -112,10 +112,11 @@ def calibrate(
     *,
     with_: Annotated[Literal["none", "shift", "affine", "mlp"], Parameter(name="--with")] = "shift",
     contexts: int = 1_000_000,
-    passes: int = 4,
+    passes: float = 4,
     minutes: float = 30.0,
     hidden: Annotated[list[int] | None, Parameter(negative="")] = None,
     frequent: int = 256,
+    stored: Annotated[bool, Parameter(negative="")] = False,
     from_: From = "",
     json_: Json = False,
 ) -> None:
@@ -137,15 +138,20 @@ def calibrate(
         Units of each hidden layer of mlp (default 128 128).
     frequent
         Words whose sum of e^m mlp computes and starts from; 0 leaves that out and saves frequent·d multiplications a word.
+    stored
+        Do not fit: put the calibration that is stored in the run in use again.
     """
     from selfnorm.calibrate import Budget
     from selfnorm.experiment import calibrate_run
     from selfnorm.opening import open_with_text
-    from selfnorm.runs import open_run, use_calibration
+    from selfnorm.runs import load_model, open_run, use_calibration
 
-    if with_ == "none":
-        use_calibration(open_run(run), "none")
-        say(f"{run}: no calibration in use")
+    if with_ == "none" or stored:
+        load_model(opened := open_run(run), calibration=with_)  # what does not fit is not put in use
+        use_calibration(opened, with_)
+        say(f"{run}: {'no' if with_ == 'none' else with_} calibration in use")
+        if json_:
+            print(json.dumps({"kind": with_}))
         return
     made, corpus = open_with_text(run, from_)
     found = calibrate_run(made, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent))

@@ -147,6 +147,7 @@ def export(
     run: Path, /, *, to: Annotated[Literal["onnx"], Parameter(name="--to")] = "onnx",
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     exact: Annotated[bool, Parameter(negative="")] = False, int8: Annotated[bool, Parameter(negative="")] = False,
+    calibration: Kind = None,
 ) -> None:  # fmt: skip
     """Export a model as an ONNX graph that scores candidate words only, for use without torch.
 
@@ -167,7 +168,8 @@ def export(
     from selfnorm.opening import open_scorer
     from selfnorm.runs import open_run, signed
 
-    scorer, opened = open_scorer(run, normalized=exact), open_run(run)
+    scorer, opened = open_scorer(run, exact, calibration), open_run(run)
+    kind = opened.calibration if calibration is None else calibration
     path = out or run / ("model.int8.onnx" if int8 else "model.onnx")
-    work(scorer.model, scorer.vocab, path, exact, int8, signed(opened, "", opened.calibration))
+    work(scorer.model, scorer.vocab, path, exact, int8, signed(opened, "", kind))
     say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

@@ -10,7 +10,7 @@ from torch import nn
 
 from selfnorm.errors import UserError, missing_extra
 from selfnorm.export.graph import language_model
-from selfnorm.files import atomic, write_json, write_text
+from selfnorm.files import atomic, read_json, write_json, write_text
 from selfnorm.model import LanguageModel
 from selfnorm.output import Output
 from selfnorm.text import Vocab
@@ -30,6 +30,7 @@ def export(
         )
     if int8 and not isinstance(model.encoder.layers[0], nn.LSTM):
         raise UserError("onnxruntime has eight-bit weights for LSTM only. Export this model without --int8.")
+    _refuse_overwriting(path)
     made = language_model(onnx, model, exact)
     onnx.checker.check_model(made)
     with atomic(path) as temporary:
@@ -39,6 +40,17 @@ def export(
             onnx.save(made, str(temporary))
     write_text(path.with_suffix(".vocab.txt"), "".join(f"{word}\n" for word in vocab.words))
     write_json(path.with_suffix(".json"), {"signature": signature, **_facts(model, vocab, exact, int8)})
+
+
+def _refuse_overwriting(path: Path) -> None:
+    """The vocabulary and the JSON take the graph's name, which must not be that of something else."""
+    if path.suffix != ".onnx":
+        raise UserError(
+            f"{path}: the graph's file must end in .onnx; what says how to feed it is put beside it as .json."
+        )
+    facts = path.with_suffix(".json")
+    if facts.exists() and "int8" not in read_json(facts):
+        raise UserError(f"{facts} would be overwritten, and it is not of a graph. Choose another --out.")
 
 
 def _facts(model: LanguageModel, vocab: Vocab, exact: bool, int8: bool) -> dict[str, Any]:

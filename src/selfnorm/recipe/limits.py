@@ -21,8 +21,10 @@ def check(recipe: Recipe) -> None:
         "data: min_count and max_words must be at least 0 (0 means the rule of the text)",
     )
     _require(m.encoder in ("lstm", "gru"), f'model.encoder = "{m.encoder}" is unknown. Known: lstm, gru')
-    _require(m.d >= 1, f"model.d = {m.d}: the number of units must be at least 1")
-    _require(m.layers >= 1, f"model.layers = {m.layers}: at least 1 layer is needed")
+    _require(
+        1 <= m.d <= 10**5, f"model.d = {str(m.d)[:20]}: the number of units must be at least 1, and at most 100,000"
+    )
+    _require(1 <= m.layers <= 100, f"model.layers = {str(m.layers)[:20]}: at least 1 layer is needed, and at most 100")
     _require(0 <= m.dropout < 1, f"model.dropout = {m.dropout}: a share of units, at least 0 and below 1")
     _require(m.init > 0, f"model.init = {m.init}: weights start uniform in [-init, init], so it must be above 0")
     _require(
@@ -55,6 +57,9 @@ def check(recipe: Recipe) -> None:
     _require(
         min(t.epochs, t.batch, t.steps, t.threads) >= 1,
         "training: epochs, batch, steps and threads must be at least 1",
+    )
+    _require(
+        max(t.epochs, t.batch, t.steps) <= 10**6, "training: epochs, batch and steps must be at most a million each"
     )
     _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
     _require(t.threads <= 4096, f"training.threads = {t.threads}: as many as there are cores was expected")

@@ -31,7 +31,7 @@ def read_recipe(path: Path | None, changes: Sequence[str] = ()) -> Recipe:
     if path is not None:
         try:
             table = tomllib.loads(read_text(path))
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, ValueError) as error:
             raise UserError(f"{path} is not valid TOML: {error}.") from None
     return from_table(table, str(path or "the command line"), changes)
 
@@ -81,7 +81,7 @@ def _split(change: str) -> tuple[str, str, Any]:
         )
     try:
         return section, key, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # tomllib's own error is one, and so is Python's of a number with thousands of digits
         return section, key, text  # a bare word is a string
 
 

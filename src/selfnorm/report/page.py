@@ -17,7 +17,7 @@ from selfnorm.report.menu import menus
 from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.report.tidy import tidy
-from selfnorm.report.times import times_table
+from selfnorm.report.times import cost_table, times_table
 from selfnorm.results import COMPLETION, COST, TIMES, machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
@@ -33,6 +33,7 @@ def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper:
         *difference_tables(collected.records),
         *examples(collected.records),
         *_others(collected, paper),
+        *cost_table(collected.others.get(COST, [])),
     ]
     tables = [*first, *more]
     if out.suffix == ".md":

@@ -12,12 +12,14 @@ from selfnorm.report.tables import EXPECTED, Table
 from selfnorm.results import parse_signature
 
 FIELDS = ("data", "V", "words", "d", "threads", "signature", "normalized_seconds", "unnormalized_seconds")
+COST_FIELDS = ("run", "data", "V", "d", "signature", "step_seconds", "steps_per_epoch", "megabytes")
+COST_HEAD = ["run", "data", "V", "d", "ms a step", "steps an epoch", "MB beside the model"]
 HEAD = ["data", "V", "words", "whose", "d", "seconds with log Z", "without", "ratio"]
 
 
 def times_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
     """The paper's two rows, each followed by ours on the same text; then our other texts."""
-    results = [r for r in results if set(FIELDS) <= set(r)]
+    results = [r for r in results if set(FIELDS) <= set(r) and "criterion" in parse_signature(str(r["signature"]))]
     expected = tomllib.loads(path.read_text(encoding="utf-8"))["times"]
     rows = []
     for cell in expected["cell"]:
@@ -28,6 +30,16 @@ def times_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Tab
     named = {cell["data"] for cell in expected["cell"]}
     rows += [_ours(r) for r in _ordered([r for r in results if r["data"] not in named])]
     return Table(expected["title"], HEAD, rows, list(expected["notes"]))
+
+
+def cost_table(results: Sequence[dict[str, Any]]) -> list[Table]:
+    """What a training step costs, as the step `cost` found it."""
+    known = [r for r in results if set(COST_FIELDS) <= set(r) and "criterion" in parse_signature(str(r["signature"]))]
+    rows = [
+        [r["run"], r["data"], f"{r['V']:,}", str(r["d"]), f"{1000 * r['step_seconds']:.1f}", f"{r['steps_per_epoch']:,}",
+         "" if r["megabytes"] is None else f"{r['megabytes']:.0f}"] for r in known
+    ]  # fmt: skip
+    return [Table("Cost of a training step", COST_HEAD, rows)] if rows else []
 
 
 def _ordered(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

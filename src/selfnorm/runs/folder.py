@@ -9,7 +9,7 @@ from typing import Any
 from selfnorm.errors import UserError
 from selfnorm.files import read_json, write_json
 from selfnorm.recipe import Recipe, read_recipe, write_recipe
-from selfnorm.results import CALIBRATIONS, environment, read_history
+from selfnorm.results import CALIBRATIONS, environment, read_history, text_of
 from selfnorm.text import Vocab, read_vocab
 
 
@@ -34,17 +34,19 @@ class Run:
         return str(kind)
 
 
-def create(folder: Path, recipe: Recipe, vocab: Vocab) -> Run:
-    """A new run folder, or the same one again if its recipe agrees."""
+def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "") -> Run:
+    """A new run folder, or the same one again if its recipe and its text agree."""
     path = folder / "recipe.toml"
     if path.exists():
         _agree(read_recipe(path), recipe, folder)
     if (folder / "vocab.txt").exists() and read_vocab(folder / "vocab.txt").words != vocab.words:
         raise UserError(f"The text of {folder} has changed: its vocabulary is another one now. Choose another folder.")
+    if text_of(folder) not in ("", fingerprint):
+        raise UserError(f"The text of {folder} has changed since it was trained. Choose another folder.")
     write_recipe(path, recipe)
     if not (folder / "vocab.txt").exists():
         vocab.write(folder / "vocab.txt")
-    write_json(folder / "env.json", environment())
+    write_json(folder / "env.json", {**environment(), "text": fingerprint})
     return Run(folder, recipe, vocab)
 
 

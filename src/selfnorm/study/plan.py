@@ -54,7 +54,7 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
     for path in find_studies(name):
         try:
             table = tomllib.loads(read_text(path))
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, ValueError) as error:
             raise UserError(f"{path} is not valid TOML: {error}.") from None
         titles.append(str(table.get("title", path.stem)))
         then = _then(table, str(path))
@@ -121,6 +121,11 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         raise UserError(
             f"--seeds {seeds} would take seeds 1 to {seeds}, but training.seed is given too. Leave one of them out."
         )
+    for key, value in ((key, value) for grid in grids for key, value in grid.items()):
+        if "." not in key or isinstance(value, dict):
+            raise UserError(
+                f'{where}: {key} in a grid: a section and a key in quotes were expected, such as "criterion.name" = ["nce", "softmax"].'
+            )
     for grid in grids:
         axes = [
             [(key, value) for value in (values if isinstance(values, list) else [values])]
@@ -143,7 +148,7 @@ def _plain(value: Any, key: str, where: str) -> str:
 def _beside_the_name(recipe: Recipe) -> tuple[Path, Path, float]:
     """What can change the numbers and is not in a run's name."""
     data = recipe.data
-    return Path(data.folder).resolve(), Path(data.file).resolve(), recipe.training.validate_minutes
+    return Path(data.folder).resolve(), data.path.resolve(), recipe.training.validate_minutes
 
 
 def run_name(recipe: Recipe) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from filecmp import cmp
 from pathlib import Path
 
 from selfnorm.errors import UserError
 from selfnorm.names import NAMES
-from selfnorm.recipe import Recipe, read_recipe
-from selfnorm.results import read_history
+from selfnorm.recipe import Recipe
+from selfnorm.results import read_history, text_of
 from selfnorm.study.plan import Planned
+from selfnorm.text.sources import find_source
 
 WORDS = {"ptb": 929_589, "wikitext-2": 2_088_628, "sotu": 2_090_948, "mscc": 51_046_688, "synthetic": 200_000}
 VOCAB = {"ptb": 10_000, "wikitext-2": 33_278, "sotu": 15_012, "mscc": 51_392, "synthetic": 201}
@@ -46,20 +46,14 @@ def refuse_wrong_texts(planned: list[Planned], root: Path) -> None:
     A new run must have its text; a trained one may have lost it.
     """
     for run in planned:
-        stored, wanted = root / run.name / "recipe.toml", Path(run.recipe.data.file)
+        stored, wanted = root / run.name / "recipe.toml", run.recipe.data.path
         if run.recipe.data.file and not stored.exists() and not wanted.is_file():
             raise UserError(f"data.file = {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
         if not run.recipe.data.file or not stored.exists():
             continue
-        old = Path(read_recipe(stored).data.file)
-        if (
-            old.resolve() != wanted.resolve()
-            and old.is_file()
-            and wanted.is_file()
-            and not cmp(old, wanted, shallow=False)
-        ):
+        if wanted.is_file() and text_of(stored.parent) not in ("", find_source(run.recipe.data).fingerprint):
             raise UserError(
-                f"{root / run.name} was trained on {old}, which is another text than {wanted}. Choose another --to."
+                f"{stored.parent} was trained on another text than {wanted} is now. Choose another --to, or give the old text back."
             )
 
 

@@ -60,6 +60,8 @@ def _jsonl(path: Path, reading: Reading) -> Iterator[NBest]:
     """{"id": "u1", "hyps": [{"text": "a b", "score": -12.3, "lm": -4.5}], "ref": "a b"} a line."""
     expected, seen = '{"id", "hyps": [{"text", "score"}]}', set[str]()
     for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
         try:
             table = json.loads(line)
             hypotheses = tuple(
@@ -146,7 +148,7 @@ def _kaldi(path: Path, reading: Reading) -> Iterator[NBest]:
         raise UserError(f'{path} has no costs: acwt or lmwt.nolm with lines "utterance-number cost" was expected.')
     rows = []
     for number, line in enumerate(_lines(words_file), 1):
-        key, _, text = line.partition(" ")
+        key, *rest = line.split(maxsplit=1) or [""]
         name, dash, place = key.rpartition("-")
         if not dash or not place.isdigit():
             reading.bad(words_file, number, "utterance-number words", line)
@@ -156,7 +158,9 @@ def _kaldi(path: Path, reading: Reading) -> Iterator[NBest]:
             reading.bad(words_file, number, f"a cost for {key} in {absent[0]}", line)
             continue
         acoustic = costs["acwt"].get(key, 0.0) + costs["lmwt.nolm"].get(key, 0.0)
-        rows.append((name, Hypothesis(tuple(text.split()), -acoustic, -costs["lmwt.lmonly"].get(key, 0.0), key)))
+        rows.append(
+            (name, Hypothesis(tuple(" ".join(rest).split()), -acoustic, -costs["lmwt.lmonly"].get(key, 0.0), key))
+        )
     return _grouped(rows)
 
 

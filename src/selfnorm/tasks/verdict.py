@@ -79,7 +79,7 @@ def judge(
     real = [i for i, t in enumerate(both) if len(t.rows) > 1]
     flips = sum(one[i] != two[i] for i in real)
     low, high = wilson(flips, max(1, len(real)))
-    spread = float(np.median([weights.lm * _spread(both[i]) for i in real])) if real else 0.0
+    spread = float(np.median([abs(weights.lm) * _spread(both[i]) for i in real])) if real else 0.0
     gap = float(np.median([_gap(weights.total(exact[i].rows)) for i in real])) if real else 0.0
     wer: tuple[float | None, float | None] = (None, None)
     if references is not None:

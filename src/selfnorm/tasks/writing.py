@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from selfnorm.errors import UserError
 from selfnorm.tasks.nbest import NBest
 from selfnorm.tasks.rescore import Table, Weights
 
@@ -17,6 +18,11 @@ def written(lists: Sequence[NBest], found: Sequence[Table], weights: Weights, wh
     What was read is kept: JSON gets "selfnorm" and "total" beside it, Moses a feature and a new total, SRILM the new LM
     score, NeMo the total for its one score; Kaldi's words_text has no place for a score.
     """
+    if what == "nbest" and form == "srilm" and len(lists) > 1:
+        raise UserError(
+            "SRILM has one file per utterance, so lines of several could not be told apart. Rescore one file at a time, or use "
+            "--print 1best or scores."
+        )
     for nbest, table in zip(lists, found, strict=True):
         totals = weights.total(table.rows)
         order = np.argsort(-totals, kind="stable")

@@ -32,6 +32,7 @@ class Corpus:
     name: str
     vocab: Vocab
     splits: dict[str, np.ndarray]
+    fingerprint: str = ""  # of the text it was made from
 
     def __getitem__(self, split: str) -> np.ndarray:
         if split not in self.splits:
@@ -70,7 +71,7 @@ def open_corpus(data: Data) -> Corpus:
     splits = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
     if data.max_words:
         splits["train"] = splits["train"][: data.max_words]
-    return Corpus(data.name, read_vocab(folder / "vocab.txt"), splits)
+    return Corpus(data.name, read_vocab(folder / "vocab.txt"), splits, source.fingerprint)
 
 
 @contextmanager

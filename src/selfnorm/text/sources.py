@@ -63,7 +63,7 @@ KNOWN = {"ptb": PTB, "wikitext-2": WIKITEXT_2}
 def find_source(data: Data) -> Source:
     """The source a recipe names."""
     if data.file:
-        return _one_file(Path(data.file))
+        return _one_file(data.path)
     if data.name == "sotu":
         return Source(*sotu.source(), min_count=3, tokens="words")
     if data.name == "synthetic":
@@ -158,8 +158,8 @@ def _one_file(path: Path) -> Source:
 def _read(path: Path) -> bytes:
     try:
         return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-    except FileNotFoundError:
-        raise UserError(f"{path} does not exist. Check data.file or --from.") from None
+    except (FileNotFoundError, ValueError):  # no path has a NUL in it
+        raise UserError(f"{str(path)!r} does not exist. Check data.file or --from.") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder; for a folder of train, valid and test files use data.folder.") from None
     except lzma.LZMAError:
@@ -174,7 +174,7 @@ def _lines_of(text: bytes, name: str) -> Lines:
         pieces = text.split(b"\n")
         for number, piece in enumerate(pieces[:-1] if not pieces[-1] else pieces, 1):
             try:
-                yield piece.decode("utf-8")
+                yield piece.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{name} line {number} is not UTF-8 (byte 0x{piece[error.start]:02x}). "
