@@ -97,7 +97,7 @@ def frontier(records: Sequence[Record], title: str) -> str:
     _plain_log(axis.yaxis)
     kinds = [k for k in FILLED if any(r.calibration == k for r in records)]
     filling = {"none": "empty = raw", "shift": "left = shift", "affine": "bottom = affine", "mlp": "full = mlp"}
-    key = fill("marker: " + ", ".join(filling[kind] for kind in kinds), 44)
+    key = fill("marker: " + ", ".join(filling[kind] for kind in kinds), 48)
     axis.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), title=key, title_fontsize=8)
     return _svg(figure)
 
