@@ -22,7 +22,7 @@ from selfnorm.terminal import Advance, progress
 from selfnorm.text import Corpus
 from selfnorm.train import Place, train
 
-TURNS, STEPS = 5, 60  # so many turns of so many training steps
+TURNS, STEPS, SECONDS = 5, 60, 10.0  # so many turns of so many training steps, fewer where a turn would last longer
 
 
 def time_scoring(made: Run, corpus: Corpus) -> dict[str, Any]:
@@ -40,10 +40,11 @@ def time_training(made: Run, corpus: Corpus) -> dict[str, Any]:
     runs in one go. Fresh weights, because a step costs the same whatever the weights are.
     """
     steps, per_epoch = _steps(made.recipe, corpus)
-    with progress("time training", TURNS * STEPS, "steps") as advance:
-        steps(STEPS // 4, lambda n: None)
-        seconds = statistics.median(_turn(steps, advance) for _ in range(TURNS))
-    memory = megabytes_of(lambda: steps(STEPS, lambda n: None))
+    warm = _turn(steps, 5, lambda n: None)
+    count = max(3, min(STEPS, round(SECONDS / warm)))
+    with progress("time training", (TURNS + 1) * count, "steps") as advance:
+        seconds = statistics.median(_turn(steps, count, advance) for _ in range(TURNS))
+        memory = megabytes_of(lambda: steps(count, advance))
     about = {"step_seconds": seconds, "steps_per_epoch": per_epoch, "megabytes": memory}
     return _result(COST, made, corpus, "train", about)
 
@@ -55,7 +56,7 @@ def _steps(recipe: Recipe, corpus: Corpus) -> tuple[Callable[[int, Advance], Non
     criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash)
     model = fresh_model(recipe, len(corpus.vocab), rng)
     criterion.start(model.output)
-    endless = replace(recipe.training, epochs=10**9)  # a short text has fewer windows than are timed
+    endless = replace(recipe.training, epochs=10**9, decay=1.0)  # a short text has fewer windows than are timed
     training = train(model, criterion, windows, endless, rng, Place())
 
     def go(count: int, advance: Advance) -> None:
@@ -65,10 +66,11 @@ def _steps(recipe: Recipe, corpus: Corpus) -> tuple[Callable[[int, Advance], Non
     return go, len(windows)
 
 
-def _turn(steps: Callable[[int, Advance], None], advance: Advance) -> float:
+def _turn(steps: Callable[[int, Advance], None], count: int, advance: Advance) -> float:
+    """Seconds of a step, over so many."""
     start = time.perf_counter()
-    steps(STEPS, advance)
-    return (time.perf_counter() - start) / STEPS
+    steps(count, advance)
+    return (time.perf_counter() - start) / count
 
 
 def _result(kind: str, made: Run, corpus: Corpus, split: str, found: dict[str, Any]) -> dict[str, Any]:

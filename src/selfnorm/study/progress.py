@@ -45,13 +45,17 @@ def refuse_wrong_texts(planned: list[Planned], root: Path) -> None:
 
     A new run must have its text; a trained one may have lost it.
     """
+    texts: dict[Path, str] = {}  # each read once, however many runs it has
     for run in planned:
         stored, wanted = root / run.name / "recipe.toml", run.recipe.data.path
         if run.recipe.data.file and not stored.exists() and not wanted.is_file():
             raise UserError(f"data.file = {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
         if not run.recipe.data.file or not stored.exists():
             continue
-        if wanted.is_file() and text_of(stored.parent) not in ("", find_source(run.recipe.data).fingerprint):
+        known = text_of(stored.parent)
+        if known and wanted.is_file() and wanted not in texts:
+            texts[wanted] = find_source(run.recipe.data).fingerprint
+        if known and texts.get(wanted, known) != known:
             raise UserError(
                 f"{stored.parent} was trained on another text than {wanted} is now. Choose another --to, or give the old text back."
             )
