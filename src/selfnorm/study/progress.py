@@ -8,6 +8,7 @@ from pathlib import Path
 from selfnorm.errors import UserError
 from selfnorm.names import NAMES
 from selfnorm.recipe import Recipe
+from selfnorm.recipe.dials import BUILT_IN
 from selfnorm.results import read_history, text_of
 from selfnorm.study.plan import Planned
 from selfnorm.text.sources import find_source
@@ -47,13 +48,14 @@ def refuse_wrong_texts(planned: list[Planned], root: Path) -> None:
     """
     texts: dict[Path, str] = {}  # each read once, however many runs it has
     for run in planned:
-        stored, wanted = root / run.name / "recipe.toml", run.recipe.data.path
-        if run.recipe.data.file and not stored.exists() and not wanted.is_file():
-            raise UserError(f"data.file = {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
-        if not run.recipe.data.file or not stored.exists():
+        data, stored = run.recipe.data, root / run.name / "recipe.toml"
+        wanted = data.path
+        if data.name in BUILT_IN or not (data.file or data.folder):
             continue
+        if not stored.exists() and not wanted.exists():
+            raise UserError(f"The text {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
         known = text_of(stored.parent)
-        if known and wanted.is_file() and wanted not in texts:
+        if known and wanted.exists() and wanted not in texts:
             texts[wanted] = find_source(run.recipe.data).fingerprint
         if known and texts.get(wanted, known) != known:
             raise UserError(
