@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from selfnorm.calibrate import Budget, fit, look_up
 from selfnorm.errors import UserError
@@ -84,6 +86,9 @@ def test_mlp_takes_the_place_of_a_normalizer_learned_with_the_model(tmp_path: Pa
     with torch.no_grad():
         model.output.normalizer.affine.b.fill_(3 / model.output.normalizer.scale)
     save_weights(made.file("best.safetensors"), model)
+    save_file({"a": torch.zeros(1)}, made.file("calibration.mlp.safetensors"))
+    with pytest.raises(UserError, match="older version"):
+        load_model(made, calibration="mlp")
     for kind in ("mlp", "affine"):
         found = calibrate_run(made, corpus, kind, Budget(2000, 1, hidden=(8,), frequent=6))
         model = load_model(made, calibration=kind)
@@ -116,3 +121,11 @@ def test_a_stored_calibration_is_put_in_use_again_without_fitting(
         assert main(["calibrate", str(folder), "--with", kind, "--stored", "--json"]) == 0
         assert open_with_text(folder)[0].calibration == kind
     assert (folder / "calibration.affine.safetensors").read_bytes() == fitted
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"passes": 0}, {"passes": float("inf")}, {"minutes": float("nan")}, {"hidden": (0,)}]
+)
+def test_a_budget_nobody_can_spend_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="above 0"):
+        Budget(**wrong)

@@ -443,6 +443,12 @@ def test_runs_on_another_text_of_the_same_name_do_not_pass_for_these(
         assert main(["study", verb, str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
         assert "another text" in capsys.readouterr().err
     lines = one.read_text().splitlines()
+    about = tmp_path / "s" / planned[0].name / "env.json"
+    stamped = about.read_text()
+    about.write_text("{}")  # a run of an older version does not say what its text was
+    assert main(["study", "plan", str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
+    assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 0
+    about.write_text(stamped)
     lines[95], lines[96] = lines[96], lines[95]  # the same words in the same order of counts, at the same place
     assert lines[95] != lines[96]
     one.write_text("\n".join(lines) + "\n")

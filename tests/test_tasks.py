@@ -398,10 +398,11 @@ def test_a_graph_does_not_overwrite_what_is_not_a_graphs(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("onnx")
-    (tmp_path / "test.json").write_text('{"mu_z": 0}')
-    assert main(f"export {trained} -o {tmp_path}/test.onnx".split()) == 2
+    (tmp_path / "mine.json").write_text('{"mu_z": 0}')
+    assert main(f"export {trained} -o {tmp_path}/mine.onnx".split()) == 2
+    assert main(f"export {trained} -o {tmp_path}/cost.onnx".split()) == 2
     assert main(f"export {trained} -o {tmp_path}/out.json".split()) == 2
     assert "must end in .onnx" in capsys.readouterr().err
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["test.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.json"]
     for _ in range(2):  # its own may be written again
         assert main(f"export {trained} -o {tmp_path}/m.onnx".split()) == 0

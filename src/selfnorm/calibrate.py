@@ -42,7 +42,8 @@ class Budget:
     frequent: int = 256
 
     def __post_init__(self) -> None:
-        if min(self.contexts, *self.hidden) < 1 or not min(self.passes, self.minutes) > 0 or self.frequent < 0:
+        possible = 0 < self.passes < math.inf and self.minutes > 0 and self.frequent >= 0
+        if min(self.contexts, *self.hidden) < 1 or not possible:
             raise UserError(
                 "calibrate: contexts, passes, minutes and every hidden size must be above 0, frequent at least 0."
             )

@@ -69,7 +69,7 @@ def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
 def _found(data: Data) -> Data:
     """Where the text is is written down by its full path, so that the run can be used from anywhere."""
     data = replace(data, folder=str(Path(data.folder).resolve())) if data.folder else data
-    return replace(data, file=str(data.path.resolve())) if data.file and data.path.exists() else data
+    return replace(data, folder="", file=str(data.path.resolve())) if data.file and data.path.exists() else data
 
 
 def follow(made: Run, corpus: Corpus, steps: Sequence[str]) -> None:
@@ -100,8 +100,8 @@ def _stands(made: Run, name: str) -> bool:
         return False
     now = parse_signature(signed(made, "", "none"))
     found = read_json(made.file(name))
-    told = parse_signature(str(found.get("signature", ""))) if isinstance(found, dict) else {}
-    return told.get("epochs") == now["epochs"]
+    whole = isinstance(found, dict) and bool({"mu_z", "kind_of_result"} & set(found))
+    return whole and parse_signature(str(found.get("signature", ""))).get("epochs") == now["epochs"]
 
 
 def calibrate_run(

@@ -20,11 +20,7 @@ STRAY = 0.5  # a mean or spread of log Z that nobody should score without
 def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
     """The run and its corpus; `from_` says where the text is now, if it moved."""
     run = open_run(folder)
-    data = replace(run.recipe.data, folder=from_) if from_ else run.recipe.data
-    if from_ and data.file:
-        moved = Path(from_) / Path(data.file).name if Path(from_).is_dir() else Path(from_)
-        data = replace(data, folder="", file=str(moved))
-    corpus = open_corpus(data)
+    corpus = open_corpus(replace(run.recipe.data, folder=from_) if from_ else run.recipe.data)
     if text_of(run.folder) not in ("", corpus.fingerprint):
         raise UserError(
             f"The text is not the one {folder} was trained with. Was it changed? Name the original with --from."

@@ -64,6 +64,7 @@ def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
         )
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(f"labels are {labels.dtype}; numbers of words, integers, were expected")
+    labels = labels.long()  # a byte would take -100 for 156
     real = labels != ignore_index
     if bool((real & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
         raise ValueError(

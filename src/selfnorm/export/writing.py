@@ -15,6 +15,8 @@ from selfnorm.model import LanguageModel
 from selfnorm.output import Output
 from selfnorm.text import Vocab
 
+RESULTS = ("train", "valid", "test", "complete", "times", "cost", "calibration", "env")
+
 
 def export(
     model: LanguageModel, vocab: Vocab, path: Path, exact: bool = False, int8: bool = False, signature: str = ""
@@ -48,6 +50,8 @@ def _refuse_overwriting(path: Path) -> None:
         raise UserError(
             f"{path}: the graph's file must end in .onnx; what says how to feed it is put beside it as .json."
         )
+    if path.stem.partition(".")[0] in RESULTS:
+        raise UserError(f"{path}: a run's own results are called {path.stem}.json. Choose another --out.")
     facts = path.with_suffix(".json")
     if facts.exists() and "int8" not in read_json(facts):
         raise UserError(f"{facts} would be overwritten, and it is not of a graph. Choose another --out.")

@@ -20,8 +20,11 @@ class Data:
 
     @property
     def path(self) -> Path:
-        """Where `file` is: in the folder, if one is named."""
-        return Path(self.folder) / self.file
+        """Where `file` is: in the folder, if one is named, which may be the file itself."""
+        folder, file = Path(self.folder), Path(self.file)
+        if not self.folder or folder.is_file():
+            return folder if self.folder else file
+        return folder / (file.name if file.is_absolute() else file)
 
 
 @dataclass(frozen=True)

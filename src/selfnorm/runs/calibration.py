@@ -15,13 +15,15 @@ from selfnorm.results import signature
 from selfnorm.runs.folder import Run, trained_epochs
 from selfnorm.runs.weights import read_tensors
 
+OF = {"of": "rows"}  # what mlp was fitted to: log Z of the rows alone, whatever normalizer the model has learned
+
 
 def save_calibration(run: Run, kind: str, normalizer: nn.Module, facts: dict[str, Any], use: bool = True) -> None:
     """Store a calibration and, if wanted, make it the one in use; others stay beside it, measurements of the one it replaces go."""
     for what in ("valid", "test", "train", "complete"):
         run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
     with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
-        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary)
+        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=OF)
     stored = _stored(run)
     write_json(
         run.file("calibration.json"), {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts}
@@ -77,7 +79,12 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
         raise UserError(
             f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
         )
-    tensors, _ = read_tensors(run.file(f"calibration.{kind}.safetensors"))
+    tensors, about = read_tensors(run.file(f"calibration.{kind}.safetensors"))
+    if kind == "mlp" and model.output.normalizer is not None and about != OF:
+        raise UserError(
+            f"{run.folder} was calibrated by an older version, on top of its own normalizer. Calibrate again: "
+            f"selfnorm calibrate {run.folder} --with mlp"
+        )
     try:
         if kind in ("shift", "affine"):
             affine = Affine(model.output.d)

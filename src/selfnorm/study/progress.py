@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from filecmp import cmp
 from pathlib import Path
 
 from selfnorm.errors import UserError
 from selfnorm.names import NAMES
-from selfnorm.recipe import Recipe
+from selfnorm.recipe import Recipe, read_recipe
 from selfnorm.recipe.dials import BUILT_IN
 from selfnorm.results import read_history, text_of
 from selfnorm.study.plan import Planned
@@ -55,12 +56,18 @@ def refuse_wrong_texts(planned: list[Planned], root: Path) -> None:
         if not stored.exists() and not wanted.exists():
             raise UserError(f"The text {str(wanted)!r} of {run.name} does not exist, seen from {Path.cwd()}.")
         known = text_of(stored.parent)
+        if stored.exists() and not known and _differ(read_recipe(stored).data.path, wanted):  # of an older version
+            raise UserError(f"{stored.parent} was trained on another text than {wanted}. Choose another --to.")
         if known and wanted.exists() and wanted not in texts:
             texts[wanted] = find_source(run.recipe.data).fingerprint
         if known and texts.get(wanted, known) != known:
             raise UserError(
                 f"{stored.parent} was trained on another text than {wanted} is now. Choose another --to, or give the old text back."
             )
+
+
+def _differ(one: Path, two: Path) -> bool:
+    return one.is_file() and two.is_file() and not cmp(one, two, shallow=False)
 
 
 def _written(path: Path) -> bool:

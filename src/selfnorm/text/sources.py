@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import importlib.util
 import lzma
@@ -157,7 +158,8 @@ def _one_file(path: Path) -> Source:
 
 def _read(path: Path) -> bytes:
     try:
-        return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+        text = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+        return text.removeprefix(codecs.BOM_UTF8)
     except (FileNotFoundError, ValueError):  # no path has a NUL in it
         raise UserError(f"{str(path)!r} does not exist. Check data.file or --from.") from None
     except IsADirectoryError:
@@ -174,7 +176,7 @@ def _lines_of(text: bytes, name: str) -> Lines:
         pieces = text.split(b"\n")
         for number, piece in enumerate(pieces[:-1] if not pieces[-1] else pieces, 1):
             try:
-                yield piece.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield piece.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{name} line {number} is not UTF-8 (byte 0x{piece[error.start]:02x}). "
