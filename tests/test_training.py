@@ -342,9 +342,12 @@ def test_a_folder_of_texts_is_written_down_whole(tmp_path: Path, monkeypatch: py
 def test_a_text_may_move_between_two_calls(text_file: Path, tmp_path: Path) -> None:
     recipe = tiny(text_file)
     run(recipe, tmp_path / "run")
-    moved = replace(recipe, data=replace(recipe.data, folder=str(tmp_path)))
+    (tmp_path / "elsewhere").mkdir()
+    there = text_file.rename(tmp_path / "elsewhere" / text_file.name)
+    moved = replace(recipe, data=replace(recipe.data, folder=str(there.parent)))
     run(replace(moved, training=replace(moved.training, epochs=3)), tmp_path / "run")
-    assert open_run(tmp_path / "run").recipe.data.folder == str(tmp_path)
+    data = open_run(tmp_path / "run").recipe.data
+    assert (data.folder, data.file) == ("", str(there.resolve()))
 
 
 def test_a_run_on_a_text_of_ones_own_can_be_used_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
