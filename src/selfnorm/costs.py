@@ -17,7 +17,7 @@ from selfnorm.criteria import make_criterion
 from selfnorm.memory import megabytes_of
 from selfnorm.recipe import Recipe
 from selfnorm.results import COST, TIMES, command_line, environment
-from selfnorm.runs import Run, fresh_model, load_model, signed
+from selfnorm.runs import Run, begin, load_model, signed
 from selfnorm.terminal import Advance, progress
 from selfnorm.text import Corpus
 from selfnorm.train import Place, train
@@ -51,11 +51,9 @@ def time_training(made: Run, corpus: Corpus) -> dict[str, Any]:
 
 def _steps(recipe: Recipe, corpus: Corpus) -> tuple[Callable[[int, Advance], None], int]:
     """What makes the next so many steps of this training, and how many an epoch has."""
-    rng = torch.Generator().manual_seed(recipe.training.seed)
     windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
     criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash)
-    model = fresh_model(recipe, len(corpus.vocab), rng)
-    criterion.start(model.output)
+    model, rng = begin(recipe, len(corpus.vocab), criterion)
     endless = replace(recipe.training, epochs=10**9, decay=1.0)  # a short text has fewer windows than are timed
     training = train(model, criterion, windows, endless, rng, Place())
 

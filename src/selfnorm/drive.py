@@ -6,8 +6,6 @@ import math
 import time
 from typing import Any
 
-import torch
-
 from selfnorm.batches import Windows
 from selfnorm.checkpoint import load_checkpoint, save_checkpoint, write_history
 from selfnorm.criteria import Criterion
@@ -15,7 +13,7 @@ from selfnorm.errors import Diverged, UserError
 from selfnorm.measure import validate
 from selfnorm.memory import peak_megabytes
 from selfnorm.model import LanguageModel
-from selfnorm.runs import Run, forget_measured, fresh_model, save_weights
+from selfnorm.runs import Run, begin, forget_measured, save_weights
 from selfnorm.terminal import progress, say
 from selfnorm.text import Corpus
 from selfnorm.train import Place, learning_rate, train
@@ -27,9 +25,7 @@ class Driver:
     def __init__(self, made: Run, corpus: Corpus, criterion: Criterion, windows: Windows) -> None:
         self.run, self.corpus, self.training = made, corpus, made.recipe.training
         self.criterion, self.windows = criterion, windows
-        self.rng = torch.Generator().manual_seed(self.training.seed)
-        self.model: LanguageModel = fresh_model(made.recipe, len(corpus.vocab), self.rng)
-        criterion.start(self.model.output)
+        self.model, self.rng = begin(made.recipe, len(corpus.vocab), criterion)
         self.at = load_checkpoint(made, self.model, self.rng)
 
     def drive(self) -> None:

@@ -41,8 +41,9 @@ def z_loss(
     number in the whole batch where this is a part of one, and the parts add up to it.
     """
     precise = logits if logits.dtype == torch.float64 else logits.float()
-    real = _checked(logits, labels, ignore_index).reshape(-1)
-    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], labels.reshape(-1)[real].long()
+    every = _checked(logits, labels, ignore_index).reshape(-1)
+    real = every != ignore_index
+    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], every[real]
     if not alpha >= 0 or (tokens is not None and len(wanted) and not tokens > 0):
         raise ValueError(f"alpha = {alpha}, tokens = {tokens}: alpha must be at least 0 and tokens above 0")
     if not len(wanted) and not tokens:
@@ -57,7 +58,7 @@ def z_loss(
 
 
 def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
-    """Which labels count; a shape or a label that does not fit the logits is refused."""
+    """The labels as long integers; a kind, a shape or a label that does not fit the logits is refused."""
     if labels.shape != logits.shape[:-1]:
         raise ValueError(
             f"labels are {tuple(labels.shape)}, but logits {tuple(logits.shape)} need labels {tuple(logits.shape[:-1])}"
@@ -65,12 +66,11 @@ def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
     if labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(f"labels are {labels.dtype}; numbers of words, integers, were expected")
     labels = labels.long()  # a byte would take -100 for 156
-    real = labels != ignore_index
-    if bool((real & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
+    if bool(((labels != ignore_index) & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
         raise ValueError(
             f"a label is not from 0 to {logits.shape[-1] - 1}; those to leave out must be ignore_index ({ignore_index})"
         )
-    return real
+    return labels
 
 
 class Monitor:

@@ -22,8 +22,10 @@ class Data:
     def path(self) -> Path:
         """Where `file` is: in the folder, if one is named, which may be the file itself."""
         folder, file = Path(self.folder), Path(self.file)
-        if not self.folder or folder.is_file():
-            return folder if self.folder else file
+        if not self.folder:
+            return file
+        if folder.is_file():
+            return folder
         return folder / (file.name if file.is_absolute() else file)
 
 

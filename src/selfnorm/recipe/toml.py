@@ -31,7 +31,7 @@ def read_recipe(path: Path | None, changes: Sequence[str] = ()) -> Recipe:
     if path is not None:
         try:
             table = tomllib.loads(read_text(path))
-        except (tomllib.TOMLDecodeError, ValueError) as error:
+        except ValueError as error:
             raise UserError(f"{path} is not valid TOML: {error}.") from None
     return from_table(table, str(path or "the command line"), changes)
 

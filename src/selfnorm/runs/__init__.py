@@ -27,11 +27,12 @@ from selfnorm.runs.folder import (
     trained_epochs,
 )
 from selfnorm.runs.loading import load_model
-from selfnorm.runs.weights import fill, fresh_model, read_tensors, save_weights, tensors_of
+from selfnorm.runs.weights import begin, fill, fresh_model, read_tensors, save_weights, tensors_of
 
 __all__ = [
     "Run",
     "apply",
+    "begin",
     "calibrated",
     "create",
     "fill",

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from selfnorm.criteria import entry
+from selfnorm.criteria import Criterion, entry
 from selfnorm.errors import UserError
 from selfnorm.files import atomic
 from selfnorm.model import LanguageModel, build
@@ -31,6 +31,14 @@ def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> L
     """A model as the recipe wants it: the criterion may need an output layer or normalizer of its own."""
     line = entry(recipe.criterion.name)
     return build(recipe.model, V, rng or torch.Generator().manual_seed(0), line.output, line.normalizer)
+
+
+def begin(recipe: Recipe, V: int, criterion: Criterion) -> tuple[LanguageModel, torch.Generator]:
+    """A training before its first step: fresh weights, and the chance that made them and goes on."""
+    rng = torch.Generator().manual_seed(recipe.training.seed)
+    model = fresh_model(recipe, V, rng)
+    criterion.start(model.output)
+    return model, rng
 
 
 def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:

@@ -54,7 +54,7 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
     for path in find_studies(name):
         try:
             table = tomllib.loads(read_text(path))
-        except (tomllib.TOMLDecodeError, ValueError) as error:
+        except ValueError as error:
             raise UserError(f"{path} is not valid TOML: {error}.") from None
         titles.append(str(table.get("title", path.stem)))
         then = _then(table, str(path))
