@@ -27,7 +27,7 @@ from selfnorm.normalizers import Mlp
 from selfnorm.opening import open_with_text
 from selfnorm.recipe import CriterionSettings, Model, Recipe, write_recipe
 from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
-from selfnorm.runs import fill, fresh_model, load_model, open_run, tensors_of
+from selfnorm.runs import fill, forget_measured, fresh_model, load_model, open_run, tensors_of
 from selfnorm.text import open_corpus
 from selfnorm.train import Place, train
 
@@ -433,3 +433,20 @@ def test_a_run_that_goes_on_says_what_it_removes(
     told = capsys.readouterr().err
     assert "calibration.shift.safetensors" in told and "test.shift.json" in told and "model.onnx" in told
     assert "has no <unk>" not in told, "said once, at the start"
+
+
+def test_training_never_touches_files_of_the_user(tmp_path: Path, text_file: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    own = {name: f"mine: {name}" for name in ("train.json", "test-set.json", "env.json", "calibration-notes.md")}
+    for name, text in own.items():
+        (home / name).write_text(text)
+    with pytest.raises(UserError, match="not empty and not a run"):
+        run(tiny(text_file), home)
+    assert {p.name: p.read_text() for p in home.iterdir()} == own
+    made = run(tiny(text_file), tmp_path / "run")
+    kept = {name: f"mine: {name}" for name in ("train-set.json", "testing.json", "calibration-notes.md")}
+    for name, text in kept.items():
+        made.file(name).write_text(text)
+    assert "valid.json" in forget_measured(made)
+    assert {name: made.file(name).read_text() for name in kept} == kept

@@ -30,6 +30,7 @@ from selfnorm.runs import (
     create,
     has_calibration,
     load_model,
+    refuse_foreign,
     refuse_replaced,
     save_calibration,
     signed,
@@ -45,6 +46,7 @@ COSTS = {TIMES: time_scoring, COST: time_training}
 
 def run(recipe: Recipe, folder: Path, then: Sequence[str] = ("valid",)) -> Run:
     """Train as the recipe says, from the start or from where an earlier call was stopped; then measure."""
+    refuse_foreign(folder)
     for step in then:
         what, kind = check_step(step)
         if kind and lookup(recipe.criterion.name).pins == "normalized":

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm.errors import UserError
-from selfnorm.files import read_json, write_json
+from selfnorm.files import LOCK, read_json, write_json
 from selfnorm.recipe import Recipe, read_recipe, write_recipe
 from selfnorm.results import CALIBRATIONS, environment, read_history, text_of
 from selfnorm.text import Vocab, read_vocab
+
+MEASURED = ("train", "valid", "test", "complete")  # what is measured and stored, for each calibration
 
 
 @dataclass(frozen=True)
@@ -97,11 +99,35 @@ def refuse_replaced(run: Run, before: tuple[tuple[int, int], ...], calibration: 
         raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Do it again.")
 
 
+def derived_names() -> list[str]:
+    """The exact names of the files that measuring and calibrating write into a run folder."""
+    kinds = CALIBRATIONS[1:]
+    measured = [f"{what}{kind}.json" for what in MEASURED for kind in ("", *(f".{kind}" for kind in kinds))]
+    return [*measured, "calibration.json", *(f"calibration.{kind}.safetensors" for kind in kinds)]
+
+
 def forget_measured(run: Run) -> list[str]:
-    """Remove measurements and calibrations of weights that are about to be replaced; gives their names."""
+    """Remove measurements and calibrations of weights that are about to be replaced; gives their names.
+
+    Only files of exactly the names that we write: what else a user keeps in the folder is never touched.
+    """
     gone = []
-    for pattern in ("valid*.json", "test*.json", "train*.json", "complete*.json", "calibration*"):
-        for path in sorted(run.folder.glob(pattern)):
+    for path in map(run.file, derived_names()):
+        if path.exists():
             path.unlink()
             gone.append(path.name)
     return gone
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Training writes into a new or empty folder, or into a run; never into a folder that holds something else."""
+    if not folder.exists() or (folder / "recipe.toml").exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder} is a file. Name a folder for the run.")
+    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK and not p.name.endswith(".part"))
+    if others:
+        raise UserError(
+            f"{folder} is not empty and not a run: it holds {', '.join(others[:3])}{' …' if len(others) > 3 else ''}. "
+            "Name a new folder, such as runs/nce."
+        )
