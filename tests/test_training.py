@@ -450,3 +450,15 @@ def test_training_never_touches_files_of_the_user(tmp_path: Path, text_file: Pat
         made.file(name).write_text(text)
     assert "valid.json" in forget_measured(made)
     assert {name: made.file(name).read_text() for name in kept} == kept
+
+
+def test_a_lock_that_is_a_symbolic_link_is_refused_and_its_target_kept(tmp_path: Path, text_file: Path) -> None:
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("years of work")
+    folder = tmp_path / "run"
+    run(tiny(text_file), folder)
+    (folder / ".lock").unlink()
+    (folder / ".lock").symlink_to(victim)
+    with pytest.raises(UserError, match="symbolic link"):
+        run(tiny(text_file), folder)
+    assert victim.read_text() == "years of work"

@@ -10,6 +10,10 @@ class UserError(Exception):
     """Wrong usage or input. The message says what was found, what was expected and what to do."""
 
 
+class Busy(UserError):
+    """Another process holds the lock."""
+
+
 class Diverged(Exception):
     """Training met NaN or inf. Not the user's usage, so the door exits with 1."""
 

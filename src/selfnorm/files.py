@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -10,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from selfnorm.errors import UserError
+from filelock import FileLock, Timeout
+
+from selfnorm.errors import Busy, UserError
 
 LOCK = ".lock"
+PATIENCE = 2.0  # seconds a trainer waits: whoever only asks whether a folder is locked holds it for a moment
 UMASK = os.umask(0o022)  # it can only be asked by setting it
 os.umask(UMASK)
 
@@ -36,28 +38,39 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One trainer at a time: the lock goes with the process, however it ends."""
+    """One trainer at a time: the operating system releases the lock when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{folder} is being trained by another process. Wait for it, or choose another folder."
-            ) from None
+    with holding(folder / LOCK, PATIENCE, f"{folder} is being trained by another process. Wait for it"):
         yield
 
 
 def is_locked(folder: Path) -> bool:
-    """Is another process training there just now?"""
+    """Is another process training in this folder?"""
     if not (folder / LOCK).exists():
         return False
-    with (folder / LOCK).open("rb") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    try:
+        with holding(folder / LOCK, 0, ""):
+            return False
+    except Busy:
+        return True
+
+
+@contextmanager
+def holding(path: Path, seconds: float, busy: str) -> Iterator[None]:
+    """Hold a lock file, waiting at most so many seconds (-1: as long as it takes). A symbolic link is refused."""
+    lock = FileLock(path, timeout=seconds)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise Busy(f"{busy}, or choose another folder.") from None
+    except OSError as error:
+        if path.is_symlink():
+            raise UserError(f"{path} is a symbolic link, which a lock never is. Remove it.") from error
+        raise
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from selfnorm.errors import UserError
-from selfnorm.files import cache_folder, read_json, write_json
+from selfnorm.files import cache_folder, holding, read_json, write_json
 from selfnorm.recipe import Data
 from selfnorm.terminal import progress
 from selfnorm.text.encode import encode, shuffle_and_hold_out
@@ -78,8 +77,7 @@ def open_corpus(data: Data) -> Corpus:
 def _alone(folder: Path) -> Iterator[None]:
     """Runs that start together prepare a text once: the others wait and find it made."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f".{folder.name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with holding(folder.with_name(f".{folder.name}.lock"), -1, ""):
         yield
 
 
