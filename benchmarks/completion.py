@@ -10,35 +10,33 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from claim import AT_LEAST, Claims
 
-from selfnorm.bench.timing import Work, interleaved
-from selfnorm.files import write_json
-from selfnorm.memory import keep_freed_memory
-from selfnorm.model import build
-from selfnorm.recipe import Model
-from selfnorm.results import environment
-from selfnorm.score import Scorer
+from selfnorm._util.memory import keep_freed_memory
+from selfnorm.config.recipe import Model
+from selfnorm.data.tokenizers import words_of
+from selfnorm.data.vocab import EOS, UNK, Vocab
+from selfnorm.nn.model import build
+from selfnorm.scoring.scorer import Scorer
+from selfnorm.scoring.trie import score_together
+from selfnorm.studies.bench.timing import Work, interleaved
 from selfnorm.tasks.completion import AT_ONCE, Question, read_questions
-from selfnorm.tasks.trie import score_together
-from selfnorm.text import EOS, UNK, Vocab
-from selfnorm.text.encode import words_of
 
 V, d, CHOICES = 50_000, 650, 5
 
 
 def made_up(count: int = 1040) -> list[Question]:
     """Sentences of 5 to 40 words with a gap anywhere but at the start, as in the challenge."""
-    chance, found = np.random.default_rng(0), []
+    rng, questions = np.random.default_rng(0), []
     for number in range(count):
-        words = [f"w{i}" for i in chance.integers(V - 2, size=chance.integers(5, 41))]
-        words[chance.integers(1, len(words))] = "_____"
-        choices = tuple(f"w{i}" for i in chance.choice(V - 2, CHOICES, replace=False))
-        found.append(Question(str(number), " ".join(words), choices))
-    return found
+        words = [f"w{i}" for i in rng.integers(V - 2, size=rng.integers(5, 41))]
+        words[rng.integers(1, len(words))] = "_____"
+        choices = tuple(f"w{i}" for i in rng.choice(V - 2, CHOICES, replace=False))
+        questions.append(Question(str(number), " ".join(words), choices))
+    return questions
 
 
 def scorer_for(questions: list[Question]) -> Scorer:
@@ -59,25 +57,15 @@ def works_of(scorer: Scorer, questions: list[Question]) -> dict[str, Work]:
     }
 
 
-def claims(questions: list[Question], rounds: int) -> list[dict[str, Any]]:
+def check(claims: Claims, questions: list[Question], rounds: int) -> None:
     seconds = interleaved(works_of(scorer_for(questions), questions), rounds, 0)
-    found = []
+    rounded = {name: round(value, 2) for name, value in seconds.items()}
     for what, over, least in (
         ("normalized over unnormalized, all candidates", "normalized", 4.0),
         ("without sharing the left part over sharing it, unnormalized", "not shared", 1.4),
     ):
         ratio = seconds[over] / seconds["unnormalized"]
-        found.append(
-            {
-                "claim": f"{what}, V = {V:,}, d = {d}",
-                "ratio": round(ratio, 2),
-                "bound": f"at least {least:g}",
-                "holds": ratio >= least,
-                "seconds": {name: round(value, 2) for name, value in seconds.items()},
-            }
-        )
-        print(f"{'ok  ' if ratio >= least else 'FAIL'} {ratio:7.2f}  at least {least:<4g} {what}", flush=True)
-    return found
+        claims.check(f"{what}, V = {V:,}, d = {d}", ratio, AT_LEAST, least, seconds=rounded)
 
 
 def main() -> int:
@@ -89,13 +77,12 @@ def main() -> int:
     torch.set_num_threads(2)
     keep_freed_memory()
     questions = read_questions(chosen.questions) if chosen.questions else made_up()
-    found = claims(questions, chosen.rounds)
-    if chosen.json:
-        about = {"questions": chosen.questions.name if chosen.questions else "made up", "count": len(questions)}
-        questions_file = f" --questions {chosen.questions.name}" if chosen.questions else ""
-        command = f"python benchmarks/completion.py{questions_file} --rounds {chosen.rounds}"
-        write_json(chosen.json, {**environment(), "command": command, **about, "claims": found})
-    return 0 if all(row["holds"] for row in found) else 1
+    claims = Claims()
+    check(claims, questions, chosen.rounds)
+    about = {"questions": chosen.questions.name if chosen.questions else "made up", "count": len(questions)}
+    questions_file = f" --questions {chosen.questions.name}" if chosen.questions else ""
+    command = f"python benchmarks/completion.py{questions_file} --rounds {chosen.rounds}"
+    return claims.finish(chosen.json, command, **about)
 
 
 if __name__ == "__main__":

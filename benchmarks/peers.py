@@ -1,9 +1,9 @@
 """Side by side with the only other NCE package, pytorch-nce, in an environment of its own, turn by turn.
 
-    python benchmarks/peers.py [--vocab 10000] [--d 100] [--env build/peers]
+    python benchmarks/peers.py [--vocab 10000] [--d 100] [--env build/peers] [--json FILE]
 
-Prints one JSON object: median milliseconds per training step on the same window (20 x 20, k = 100), ratios, versions.
-The environment is made on first use.
+Prints one JSON object: median milliseconds per training step on the same window (20 x 20, k = 100), and their ratio.
+The file also has versions, machine, date and command. The environment is created on first use.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+
+from selfnorm._util.files import write_json
+from selfnorm._util.machine import environment
 
 # Runs in the peer's environment: one line in, one step, its seconds out.
 PEER = """
@@ -41,10 +44,10 @@ for _ in sys.stdin:
 
 OURS = """
 import sys, time, torch
-from selfnorm.bench.steps import one_step, zipf_counts
-from selfnorm.memory import keep_freed_memory
-from selfnorm.model import build
-from selfnorm.recipe import CriterionSettings, Model
+from selfnorm._util.memory import keep_freed_memory
+from selfnorm.config.recipe import CriterionSettings, Model
+from selfnorm.nn.model import build
+from selfnorm.studies.bench.steps import one_step, zipf_counts
 V, d = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(2); keep_freed_memory()
 rng = torch.Generator().manual_seed(0)
@@ -87,6 +90,7 @@ def main() -> None:
     arguments.add_argument("--d", type=int, default=100)
     arguments.add_argument("--rounds", type=int, default=15)
     arguments.add_argument("--env", type=Path, default=Path("build/peers"))
+    arguments.add_argument("--json", type=Path, default=None)
     chosen = arguments.parse_args()
     both = {
         "selfnorm nce": start(sys.executable, OURS, chosen.vocab, chosen.d),
@@ -100,12 +104,11 @@ def main() -> None:
                 spent[name].append(seconds)
     medians = {name: 1000 * statistics.median(times) for name, times in spent.items()}
     ratio = medians["pytorch-nce"] / medians["selfnorm nce"]
-    print(
-        json.dumps(
-            {"V": chosen.vocab, "d": chosen.d, "milliseconds": medians, "pytorch-nce / selfnorm": ratio},
-            indent=1,
-        )
-    )
+    result = {"V": chosen.vocab, "d": chosen.d, "milliseconds": medians, "pytorch-nce / selfnorm": ratio}
+    print(json.dumps(result, indent=1))
+    if chosen.json:
+        command = f"python benchmarks/peers.py --vocab {chosen.vocab} --d {chosen.d} --rounds {chosen.rounds}"
+        write_json(chosen.json, {**environment(), "command": command, **result})
     for process in both.values():
         process.terminate()
 

@@ -4,6 +4,7 @@
 
 Lists are made up to look like 100-best lists: hypotheses differ from a sentence of 20 words in one to four places.
 With --run the ONNX part uses a trained model and its validation text; otherwise random weights, d = 650, V = 10,000.
+Exits with 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from claim import AT_LEAST, AT_MOST, Claims
 
-from selfnorm.bench.timing import interleaved
-from selfnorm.export import export
-from selfnorm.files import write_json
-from selfnorm.memory import keep_freed_memory
-from selfnorm.model import LanguageModel, build
-from selfnorm.opening import open_with_text
-from selfnorm.recipe import Model
-from selfnorm.results import environment
-from selfnorm.runs import load_model
-from selfnorm.score import Scorer
-from selfnorm.tasks.trie import score_together
-from selfnorm.text import EOS, UNK, Vocab
+from selfnorm._util.memory import keep_freed_memory
+from selfnorm.config.recipe import Model
+from selfnorm.data.vocab import EOS, UNK, Vocab
+from selfnorm.nn.model import LanguageModel, build
+from selfnorm.runs.loading import load_model
+from selfnorm.runs.opening import open_with_text
+from selfnorm.scoring.onnx.export import export
+from selfnorm.scoring.scorer import Scorer
+from selfnorm.scoring.trie import score_together
+from selfnorm.studies.bench.timing import Work, interleaved
 
 
 def random_scorer(V: int, d: int) -> Scorer:
@@ -38,88 +38,70 @@ def random_scorer(V: int, d: int) -> Scorer:
 
 def made_up_lists(V: int, lists: int = 16, n: int = 100, length: int = 20) -> list[list[int]]:
     """Hypotheses of `lists` n-best lists; changes fall mostly late, as in a recogniser's lists."""
-    chance, found = np.random.default_rng(0), []
+    rng, hypotheses = np.random.default_rng(0), []
     for _ in range(lists):
-        sentence = chance.integers(2, V, length)
+        sentence = rng.integers(2, V, length)
         for _ in range(n):
             other = sentence.copy()
-            places = (length * chance.beta(2, 1, chance.integers(1, 5))).astype(int)
-            other[places] = chance.integers(2, V, len(places))
-            found.append(other.tolist())
-    return found
+            places = (length * rng.beta(2, 1, rng.integers(1, 5))).astype(int)
+            other[places] = rng.integers(2, V, len(places))
+            hypotheses.append(other.tolist())
+    return hypotheses
 
 
-def rows(rounds: int, run: Path | None) -> list[dict[str, Any]]:
-    found = []
-
-    def compare(what: str, works: dict[str, Any], slow: str, fast: str, least: float) -> None:
-        seconds = interleaved(works, rounds, 1)
-        ratio = seconds[slow] / seconds[fast]
-        found.append({"claim": what, "ratio": round(ratio, 2), "bound": f"at least {least:g}", "holds": ratio >= least})
-        print(f"{'ok  ' if ratio >= least else 'FAIL'} {ratio:7.2f}  at least {least:<5g} {what}", flush=True)
-
+def rescoring(claims: Claims, rounds: int) -> None:
+    """What sharing prefixes gains over batches and single hypotheses, and what skipping log Z gains."""
     torch.set_num_threads(2)
-    scorer = random_scorer(10_000, 650)
-    hypotheses = made_up_lists(10_000)
-    works = {
+    scorer, hypotheses, few = random_scorer(10_000, 650), made_up_lists(10_000), 50
+    works: dict[str, Work] = {
         "shared": lambda: score_together(scorer, hypotheses),
         "batched": lambda: scorer.batch(hypotheses),
-        "alone": lambda: [scorer.batch([h]) for h in hypotheses[:50]],
     }
-    compare("batched by length over shared prefixes, 100-best, d = 650", works, "batched", "shared", 1.0)
-    seconds = interleaved({k: works[k] for k in ("shared", "alone")}, rounds, 1)
-    ratio = seconds["alone"] * len(hypotheses) / 50 / seconds["shared"]
-    found.append(
-        {
-            "claim": "each hypothesis alone over shared prefixes",
-            "ratio": round(ratio, 2),
-            "bound": "at least 2.5",
-            "holds": ratio >= 2.5,
-        }
-    )
-    print(
-        f"{'ok  ' if ratio >= 2.5 else 'FAIL'} {ratio:7.2f}  at least 2.5   each hypothesis alone over shared prefixes, d = 650"
-    )
+    what = "batched by length over shared prefixes, 100-best, d = 650"
+    claims.compare(what, works, "batched", "shared", AT_LEAST, 1.0, rounds)
+    works = {"shared": works["shared"], "alone": lambda: [scorer.batch([h]) for h in hypotheses[:few]]}
+    seconds = interleaved(works, rounds, 1)
+    ratio = seconds["alone"] * len(hypotheses) / few / seconds["shared"]
+    claims.check("each hypothesis alone over shared prefixes, d = 650", ratio, AT_LEAST, 2.5)
     large = random_scorer(33_278, 650)
     works = {
         "exact": lambda: score_together(large, hypotheses, log_z=True),
         "skipped": lambda: score_together(large, hypotheses),
     }
-    compare("exact over unnormalized rescoring, V = 33,278, d = 650", works, "exact", "skipped", 4)
-    onnx_rows(rounds, None, compare)
-    return found + (onnx_rows(rounds, run, compare) if run is not None else [])
+    what = "exact over unnormalized rescoring, V = 33,278, d = 650"
+    claims.compare(what, works, "exact", "skipped", AT_LEAST, 4, rounds)
 
 
-def onnx_rows(rounds: int, run: Path | None, compare: Any) -> list[dict[str, Any]]:
+def onnx(claims: Claims, rounds: int, run: Path | None) -> None:
     """One step at batch 1 on one thread: torch, onnxruntime, onnxruntime int8; and what int8 does to perplexity."""
-    import onnxruntime
-
     torch.set_num_threads(1)
     if run is None:
         scorer, ids = random_scorer(10_000, 650), None
         model, vocab, name = scorer.model, scorer.vocab, "random weights, d = 650"
     else:
-        made, corpus = open_with_text(run)
-        model, vocab, ids, name = load_model(made), made.vocab, corpus["valid"][:20_000], f"{run.name}"
+        trained, corpus = open_with_text(run)
+        model, vocab, ids, name = load_model(trained), trained.vocab, corpus["valid"][:20_000], run.name
+    sessions = {int8: session_of(model, vocab, int8) for int8 in (False, True)}
+    steps = range(20)
+    works: dict[str, Work] = {"torch": lambda: [torch_step(model) for _ in steps]}
+    for int8, session in sessions.items():
+        works["int8" if int8 else "float32"] = lambda session=session: [onnx_step(session, model) for _ in steps]
+    what = f"torch over onnxruntime int8, one step, one thread, {name}"
+    claims.compare(what, works, "torch", "int8", AT_LEAST, 2, rounds)
+    if ids is not None:
+        plain, int8 = (onnx_perplexity(sessions[kind], ids, model) for kind in (False, True))
+        claims.check(f"int8's change of u_perplexity, {name}", abs(int8 / plain - 1), AT_MOST, 0.01)
+
+
+def session_of(model: LanguageModel, vocab: Vocab, int8: bool) -> Any:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     with tempfile.TemporaryDirectory() as folder:
-        sessions = {}
-        for int8 in (False, True):
-            export(model, vocab, Path(folder) / f"{int8}.onnx", int8=int8)
-            sessions[int8] = onnxruntime.InferenceSession(str(Path(folder) / f"{int8}.onnx"), options)
-    many = 20
-    works = {"torch": lambda: [torch_step(model) for _ in range(many)]}
-    works |= {f"int8 {i}": (lambda s=s: [onnx_step(s, model) for _ in range(many)]) for i, s in sessions.items()}
-    compare(f"torch over onnxruntime int8, one step, one thread, {name}", works, "torch", "int8 True", 2)
-    if ids is None:
-        return []
-    perplexities = {int8: onnx_perplexity(s, ids, model) for int8, s in sessions.items()}
-    change = abs(perplexities[True] / perplexities[False] - 1)
-    print(f"{'ok  ' if change < 0.01 else 'FAIL'} {change:7.4f}  at most 0.01  int8's change of u_perplexity, {name}")
-    return [
-        {"claim": "int8's change of u_perplexity", "ratio": change, "bound": "at most 0.01", "holds": change < 0.01}
-    ]
+        path = Path(folder) / "model.onnx"
+        export(model, vocab, path, int8=int8)
+        return onnxruntime.InferenceSession(str(path), options)
 
 
 def torch_step(model: LanguageModel) -> None:
@@ -146,10 +128,12 @@ def main() -> int:
     arguments.add_argument("--json", type=Path, default=None)
     chosen = arguments.parse_args()
     keep_freed_memory()
-    found = rows(chosen.rounds, chosen.run)
-    if chosen.json:
-        write_json(chosen.json, {**environment(), "command": "python benchmarks/rescoring.py", "claims": found})
-    return 0 if all(row["holds"] for row in found) else 1
+    claims = Claims()
+    rescoring(claims, chosen.rounds)
+    for run in dict.fromkeys((None, chosen.run)):
+        onnx(claims, chosen.rounds, run)
+    name = f" --run {chosen.run.name}" if chosen.run else ""
+    return claims.finish(chosen.json, f"python benchmarks/rescoring.py{name} --rounds {chosen.rounds}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from selfnorm.recipe import Recipe, from_table
+from selfnorm.config.recipe import Recipe
+from selfnorm.config.toml import from_table
 
 torch.set_num_threads(1)
 
@@ -57,14 +58,14 @@ def rng() -> torch.Generator:
 
 def write_text(path: Path, lines: int = 1200, seed: int = 0) -> Path:
     """Sentences in which a word depends on the one before, so that there is something to learn."""
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     successors = np.random.default_rng(1).integers(len(WORDS), size=(len(WORDS), 3))
     with path.open("w", encoding="utf-8") as handle:
         for _ in range(lines):
-            word, sentence = int(chance.integers(len(WORDS))), []
-            for _ in range(int(chance.integers(4, 12))):
+            word, sentence = int(rng.integers(len(WORDS))), []
+            for _ in range(int(rng.integers(4, 12))):
                 sentence.append(WORDS[word])
-                word = int(successors[word, chance.integers(3)])
+                word = int(successors[word, rng.integers(3)])
             handle.write(" ".join(sentence) + "\n")
     return path
 

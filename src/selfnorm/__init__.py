@@ -1,3 +1,92 @@
-"""selfnorm: language models that need no softmax when they are used."""
+"""selfnorm: language models that need no softmax when they are used.
 
-__version__ = "0.2.0"
+    import selfnorm as sn
+
+    run = sn.train("runs/nce", text="my.txt", criterion="nce", d=100)
+    run.calibrate("mlp")
+    run.measure("test").sigma_z
+    sn.load("runs/nce").score("Raw text, as you have it.")
+
+Everything that is public is here; it is imported when it is first used, so that `import selfnorm` is light.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.3.0"
+
+# Kernels for AVX-512 round differently from those for AVX2. SELFNORM_ISA=avx2 makes a machine that has both use AVX2, so that
+# its digits are those of a machine that has not. It must be set before torch is imported (docs/reproduction.md).
+if os.environ.get("SELFNORM_ISA", "").lower() == "avx2":
+    for _name, _value in (
+        ("ONEDNN_MAX_CPU_ISA", "AVX2"),
+        ("ATEN_CPU_CAPABILITY", "avx2"),
+        ("MKL_ENABLE_INSTRUCTIONS", "AVX2"),
+    ):
+        os.environ.setdefault(_name, _value)
+
+if TYPE_CHECKING:
+    from selfnorm._util.errors import Diverged, NotSelfNormalized, UserError
+    from selfnorm.calibration.normalize import fit_normalizer, load_normalizer, save_normalizer
+    from selfnorm.criteria.z_loss import LogZMonitor, ZLoss, z_loss
+    from selfnorm.evaluation.measurement import Measurement
+    from selfnorm.nn.output import Output
+    from selfnorm.runs.folder import Run, open_run
+    from selfnorm.runs.opening import load
+    from selfnorm.scoring.scorer import Scorer
+    from selfnorm.tasks.rescoring import rescore
+    from selfnorm.training.train import train
+
+_PUBLIC = {
+    "train": "training.train",
+    "load": "runs.opening",
+    "open_run": "runs.folder",
+    "rescore": "tasks.rescoring",
+    "Run": "runs.folder",
+    "Scorer": "scoring.scorer",
+    "Measurement": "evaluation.measurement",
+    "Output": "nn.output",
+    "fit_normalizer": "calibration.normalize",
+    "save_normalizer": "calibration.normalize",
+    "load_normalizer": "calibration.normalize",
+    "z_loss": "criteria.z_loss",
+    "ZLoss": "criteria.z_loss",
+    "LogZMonitor": "criteria.z_loss",
+    "UserError": "_util.errors",
+    "NotSelfNormalized": "_util.errors",
+    "Diverged": "_util.errors",
+}
+
+__all__ = [
+    "Diverged",
+    "LogZMonitor",
+    "Measurement",
+    "NotSelfNormalized",
+    "Output",
+    "Run",
+    "Scorer",
+    "UserError",
+    "ZLoss",
+    "__version__",
+    "fit_normalizer",
+    "load",
+    "load_normalizer",
+    "open_run",
+    "rescore",
+    "save_normalizer",
+    "train",
+    "z_loss",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'selfnorm' has no attribute {name!r}")
+    return getattr(import_module(f"selfnorm.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

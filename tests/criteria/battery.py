@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw
-from selfnorm.noise import Noise
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.noise import Noise
+from selfnorm.nn.output import Output
 
 V, K = 7, 2
-chance = np.random.default_rng(3)
-P = torch.from_numpy(chance.dirichlet(np.full(V, 1.0)))
-Q = torch.from_numpy(chance.dirichlet(np.full(V, 2.0)))
+rng = np.random.default_rng(3)
+P = torch.from_numpy(rng.dirichlet(np.full(V, 1.0)))
+Q = torch.from_numpy(rng.dirichlet(np.full(V, 2.0)))
 
 
 class EveryTuple(Noise):

@@ -7,17 +7,18 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from selfnorm.batches import Window
-from selfnorm.criteria import MENU, make_criterion
-from selfnorm.errors import UserError
-from selfnorm.model import build
-from selfnorm.names import NAMES, pins
-from selfnorm.recipe import CriterionSettings, Model
-from selfnorm.sgd import step
+from selfnorm._util.errors import UserError
+from selfnorm.config.criterion import pins
+from selfnorm.config.recipe import CriterionSettings, Model
+from selfnorm.criteria.build import make_criterion
+from selfnorm.data.windows import Window
+from selfnorm.nn.model import build
+from selfnorm.registry.criteria import CRITERIA
+from selfnorm.training.sgd import step
 
 V, B, T, D = 23, 3, 4, 5
 COUNTS = np.arange(V, 0, -1)
-SAMPLED = [n for n in MENU if MENU[n].samples]
+SAMPLED = [n for n in CRITERIA if CRITERIA[n].draws or CRITERIA[n].from_batch]
 
 
 def problem(
@@ -33,7 +34,7 @@ def problem(
     ids = np.random.default_rng(0).integers(V, size=500)
     settings = CriterionSettings(name=name, k=6, shared=shared, noise=noise, subset=subset, gamma=gamma)
     criterion = make_criterion(settings, np.arange(V, 0, -1), ids)
-    line = MENU[name]
+    line = CRITERIA[name]
     model = build(Model(d=D, init=0.5), V, rng, line.output, line.normalizer).to(dtype)
     window = Window(torch.randint(V, (B, T), generator=rng), torch.randint(V, (B, T), generator=rng))
     c = torch.randn(B, T, D, generator=rng, dtype=dtype)
@@ -51,14 +52,14 @@ def dense(gradient: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient
 
 
-@pytest.mark.parametrize("name", MENU)
+@pytest.mark.parametrize("name", CRITERIA)
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     criterion, output, c, window = problem(name)
     c.requires_grad_(True)
     total(criterion, output, c, window).backward()
-    chance = torch.Generator().manual_seed(9)
+    rng = torch.Generator().manual_seed(9)
     for tensor in [c, *output.parameters()]:
-        direction = torch.randn(tensor.shape, generator=chance, dtype=torch.float64)
+        direction = torch.randn(tensor.shape, generator=rng, dtype=torch.float64)
         slope = (dense(tensor.grad, tensor) * direction).sum()
         h = 1e-6
         with torch.no_grad():
@@ -70,17 +71,17 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
         assert float(slope) == pytest.approx(float((up - down) / (2 * h)), rel=2e-5, abs=2e-5)
 
 
-@pytest.mark.parametrize("name", MENU)
+@pytest.mark.parametrize("name", CRITERIA)
 @pytest.mark.parametrize("shared", ["window", "step", "token"])
-def test_the_same_chance_gives_the_same_loss_and_another_does_not(name: str, shared: str) -> None:
+def test_the_same_random_numbers_give_the_same_loss_and_another_does_not(name: str, shared: str) -> None:
     criterion, output, c, window = problem(name, shared)
     first, again, other = (float(total(criterion, output, c, window, seed).detach()) for seed in (1, 1, 2))
     assert first == again and np.isfinite(first)
-    random = (MENU[name].samples and name != "nce_batch") or name in ("andreas", "infrequent")
+    random = CRITERIA[name].draws or name in ("andreas", "infrequent")
     assert (first != other) == random
 
 
-@pytest.mark.parametrize("name", MENU)
+@pytest.mark.parametrize("name", CRITERIA)
 def test_the_order_of_contexts_does_not_matter(name: str) -> None:
     """A share of contexts is a share of places, so all of them are taken here; test_a_share_is_unbiased has the rest."""
     criterion, output, c, window = problem(name, gamma=1.0)
@@ -100,7 +101,7 @@ def test_a_share_is_unbiased(name: str, subset: str) -> None:
         every = float(total(whole, output, c, window))
         noise = [float(criterion.fit(output, c, window, torch.Generator().manual_seed(s)).loss.sum()) for s in range(4)]
         drawn = np.array([float(total(criterion, output, c, window, seed)) for seed in range(3000)])
-        if name == "nce_r":  # its noise words are drawn by the same chance: compare the penalties alone
+        if name == "nce_r":  # its noise words are drawn by the same generator: compare the penalties alone
             assert len(set(noise)) > 1
             rng = torch.Generator
             penalties = [criterion(output, c, window, rng().manual_seed(seed)).penalty for seed in range(3000)]
@@ -155,18 +156,18 @@ def test_what_is_normalized_by_construction_sums_to_one(name: str, V: int) -> No
             torch.testing.assert_close(output.m(torch.full((len(flat),), w), flat), every[:, w])
 
 
-@pytest.mark.parametrize("name", [n for n in MENU if MENU[n].output == "full"])
+@pytest.mark.parametrize("name", [n for n in CRITERIA if CRITERIA[n].output == "full"])
 def test_a_constant_added_to_every_score_matters_exactly_where_z_is_pinned(name: str) -> None:
     criterion, output, c, window = problem(name)
     before = float(total(criterion, output, c, window).detach())
     with torch.no_grad():
         output.bias += 0.7
     after = float(total(criterion, output, c, window).detach())
-    moves = NAMES[name].pins == "yes" or name == "andreas"
+    moves = CRITERIA[name].pins == "yes" or name == "andreas"
     assert (abs(after - before) > 1e-6) == moves
 
 
-@pytest.mark.parametrize("name", [n for n in MENU if MENU[n].output == "full"])
+@pytest.mark.parametrize("name", [n for n in CRITERIA if CRITERIA[n].output == "full"])
 @pytest.mark.parametrize("penalty", ["exact", "sampled", "variance", "none"])
 @pytest.mark.parametrize("alpha", [0.0, 0.5])
 def test_what_settings_say_they_do_to_log_z_is_what_they_do(name: str, penalty: str, alpha: float) -> None:
@@ -239,7 +240,7 @@ def test_no_tensor_of_v_rows_is_made_in_a_sampled_step(name: str) -> None:
     big = 50_000
     criterion, _, _, window = problem(name, V=big, dtype=torch.float32)
     rng = torch.Generator().manual_seed(0)
-    line = MENU[name]
+    line = CRITERIA[name]
     model = build(Model(d=D), big, rng, line.output, line.normalizer)
     with Largest() as seen:
         c, _ = model.contexts(window.inputs, None, rng)
@@ -251,7 +252,7 @@ def test_no_tensor_of_v_rows_is_made_in_a_sampled_step(name: str) -> None:
         assert seen.elements < big, f"{seen.what} made a tensor of {seen.elements} elements"
 
 
-@pytest.mark.parametrize("name", sorted(MENU))
+@pytest.mark.parametrize("name", sorted(CRITERIA))
 @pytest.mark.parametrize("subset", ["contexts", "windows"])
 def test_backward_half_by_half_is_backward_of_the_sum(name: str, subset: str) -> None:
     """A penalty that goes first leaves the same gradients, sparse rows and dense tables together."""
@@ -273,14 +274,14 @@ def test_backward_half_by_half_is_backward_of_the_sum(name: str, subset: str) ->
 
 
 def test_the_menu_and_the_names_agree_on_who_draws_noise_words() -> None:
-    assert {n for n in NAMES if NAMES[n].draws} == set(SAMPLED) - {"nce_batch"}  # whose noise is the batch
+    assert {n for n in CRITERIA if CRITERIA[n].draws} == set(SAMPLED) - {"nce_batch"}  # whose noise is the batch
 
 
-@pytest.mark.parametrize("name", MENU)
+@pytest.mark.parametrize("name", CRITERIA)
 def test_fresh_weights_come_from_the_seed_alone(name: str) -> None:
-    line, states = MENU[name], []
+    line, states = CRITERIA[name], []
     for elsewhere in (1, 2):
-        torch.manual_seed(elsewhere)  # chance that is not ours must not matter
+        torch.manual_seed(elsewhere)  # torch's own random state must not matter
         model = build(Model(d=D), V, torch.Generator().manual_seed(0), line.output, line.normalizer)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])

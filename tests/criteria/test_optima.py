@@ -8,30 +8,32 @@ import math
 import pytest
 import torch
 
-from selfnorm.batches import Window
+from selfnorm.config.criterion import settle
+from selfnorm.config.recipe import CriterionSettings
+from selfnorm.criteria.build import Criterion, _fit, _penalty
 from selfnorm.criteria.fit import Draw, Drawn
-from selfnorm.criteria.menu import BENT, MENU, Criterion, _penalty
-from selfnorm.names import NAMES, settle
-from selfnorm.noise import Noise
-from selfnorm.normalizers import Affine
-from selfnorm.output import Output
-from selfnorm.recipe import CriterionSettings
+from selfnorm.data.windows import Window
+from selfnorm.nn.noise import Noise
+from selfnorm.nn.normalizers import Affine
+from selfnorm.nn.output import Output
+from selfnorm.registry import load
+from selfnorm.registry.criteria import CRITERIA
 
 from .battery import EveryTuple, K, P, Q, Stratified, V, all_m, draw_every_tuple, minimize
 
-FULL = [name for name, line in MENU.items() if line.output == "full"]
+FULL = [name for name, line in CRITERIA.items() if line.output == "full"]
 EXACT = [n for n in FULL if n not in ("nce_s", "importance", "sampled_softmax", "blackout", "nce_batch")]
 
 
 def made(name: str, draw: Draw, **settings: float) -> Criterion:
     chosen = settle(CriterionSettings(name=name, k=draw.k, shared="token", gamma=1.0, **settings))
-    return Criterion(MENU[name].make(chosen, draw), _penalty(chosen, MENU[name], draw))
+    return Criterion(_fit(chosen, CRITERIA[name], draw), _penalty(chosen, CRITERIA[name], draw))
 
 
 def optimum(name: str, **settings: float) -> torch.Tensor:
     draw = draw_every_tuple()
     criterion = made(name, draw, **settings)
-    normalizer = Affine(1).double() if MENU[name].normalizer else None
+    normalizer = Affine(1).double() if CRITERIA[name].normalizer else None
     if normalizer is not None:  # at a place of its own; a bias and g(c) can move together, so one of them stays
         normalizer.requires_grad_(False).b.fill_(0.8)
     return all_m(criterion.recover(minimize(criterion, draw.noise.weights(), normalizer=normalizer)))
@@ -42,7 +44,7 @@ def test_softmax_of_m_is_p_at_the_optimum(name: str) -> None:
     assert torch.allclose(optimum(name).softmax(0), P, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [n for n in EXACT if NAMES[n].pins == "yes"])
+@pytest.mark.parametrize("name", [n for n in EXACT if CRITERIA[n].pins == "yes"])
 def test_a_criterion_that_pins_z_ends_at_log_z_zero(name: str) -> None:
     assert optimum(name).logsumexp(0).abs() < 1e-6
 
@@ -140,12 +142,12 @@ def test_the_negative_sampling_optimum_is_a_shifted_pmi() -> None:
     assert torch.allclose(m + math.log(K) + Q.log(), P.log(), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in EXACT if NAMES[n].pins == "yes" and n not in BENT])
+@pytest.mark.parametrize("name", [n for n in EXACT if CRITERIA[n].pins == "yes" and not CRITERIA[n].recovers])
 def test_a_score_above_zero_is_pulled_back_even_where_the_word_is_certain(name: str) -> None:
     """Where p = 1 the target pulls with all its force; a loss that pushes back with no more lets log Z wander off."""
     draw = draw_every_tuple()
     criterion = made(name, draw)
-    output = Output(V, 1, "", Affine(1).double() if MENU[name].normalizer else None).double()
+    output = Output(V, 1, "", Affine(1).double() if CRITERIA[name].normalizer else None).double()
     with torch.no_grad():
         output.bias.copy_(torch.tensor([3.0] + [-30.0] * (V - 1), dtype=torch.float64).view(-1, 1))
     weight = draw.noise.weights()
@@ -171,5 +173,7 @@ def test_a_certain_word_that_is_not_drawn_is_left_where_it_belongs(name: str) ->
     assert output.bias.grad.to_dense().abs().max() < 1e-9
 
 
-def test_names_and_menu_list_the_same_criteria() -> None:
-    assert list(NAMES) == list(MENU)
+def test_every_registered_fit_can_be_loaded() -> None:
+    for name, info in CRITERIA.items():
+        assert callable(load(info.fit)), name
+        assert info.fit.startswith("selfnorm.criteria."), name

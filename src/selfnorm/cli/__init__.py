@@ -1,11 +1,13 @@
-"""The door. Each command is a few lines that call one function; torch is imported only by those that need it."""
+"""The command line. Each command is a few lines that call one function; torch is imported only by those that need it."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,8 +16,23 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
-from selfnorm.cli import benching, listing, studies, texts, training, using
-from selfnorm.errors import Diverged, UserError
+from selfnorm._util.errors import Diverged, UserError
+from selfnorm.cli import (
+    bench,
+    calibrate,
+    complete,
+    data,
+    demo,
+    export,
+    measure,
+    mix,
+    report,
+    rescore,
+    score,
+    study,
+    train,
+    verdict,
+)
 
 app = App(
     name="selfnorm",
@@ -24,12 +41,12 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )
-texts.register(app)
-training.register(app)
-using.register(app)
-listing.register(app)
-studies.register(app)
-benching.register(app)
+COMMANDS = (
+    train.train, measure.measure, calibrate.calibrate, score.score, rescore.rescore, verdict.verdict, complete.complete,
+    mix.mix, export.export, report.report, demo.demo, data.app(), study.app(), bench.app(),
+)  # fmt: skip
+for command in COMMANDS:
+    app.command(command)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        with _terminable():
+        with _messages(errors), _terminable():
             app(
                 given,
                 exit_on_error=False,
@@ -54,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         errors.print(f"stopped: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
-        errors.print("interrupted; what was saved stays, and the same command goes on from there", markup=False)
+        errors.print("Interrupted. Progress is saved; run the same command to resume.", markup=False)
         return 130
     except RuntimeError as error:
         if "allocate memory" not in str(error):
@@ -74,6 +91,38 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1 if error.errno == errno.ENOSPC else 2
     return 0
+
+
+@contextmanager
+def _messages(console: Console) -> Iterator[None]:
+    """What the library logs and warns of, as lines on stderr."""
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            console.print(record.getMessage(), markup=False)
+
+    logger, handler = logging.getLogger("selfnorm"), Lines()
+    level, propagate, shown = logger.level, logger.propagate, warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if category.__module__.startswith("selfnorm"):
+            console.print(f"warning: {message}", markup=False)
+        else:
+            shown(message, category, *rest, **more)
+
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", module="selfnorm")
+            warnings.filterwarnings("always", category=Warning, message=".*: log Z is not near 0")
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @contextmanager

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+from selfnorm._util.console import say
+from selfnorm._util.errors import UserError
+
+if TYPE_CHECKING:
+    from selfnorm.data.vocab import Unknown
 
 Changes = Annotated[
     list[str] | None,
@@ -12,3 +19,29 @@ Changes = Annotated[
 ]
 From = Annotated[str, Parameter(name="--from", help="Folder that holds the text; also SELFNORM_DATA.")]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for programs.")]
+Normalized = Annotated[bool, Parameter(negative="", help="Compute log Z exactly: slower, always right.")]
+Kind = Annotated[
+    str | None,
+    Parameter(help="none, shift, affine, mlp, screen or int8: instead of the calibration in use in the run."),
+]
+Format = Annotated[str, Parameter(name="--format", help="The lists' format: kaldi, srilm, nemo, moses or jsonl.")]
+SkipBad = Annotated[bool, Parameter(negative="", help="Skip lines that cannot be read, and count them.")]
+Tokenized = Annotated[
+    bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")
+]
+
+MANY = 0.2  # of the words unknown: worth a warning
+
+
+def warn_of_unknown(unknown: Unknown) -> None:
+    if unknown.share > MANY:
+        say(
+            f"{unknown.unknown:,} of {unknown.words:,} words are not in the vocabulary. Is the text tokenized as the training text was?"
+        )
+
+
+def check_jobs(asked: int) -> int:
+    """The number of trainings side by side: as asked, or one per core."""
+    if asked < 0:
+        raise UserError(f"--jobs {asked}: give the number of trainings side by side, or 0 for one per core.")
+    return asked or os.cpu_count() or 1

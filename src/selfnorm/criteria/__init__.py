@@ -1,5 +1,1 @@
-"""Criteria: one small file each, and MENU, a plain dictionary."""
-
-from selfnorm.criteria.menu import MENU, Criterion, Loss, entry, make_criterion
-
-__all__ = ["MENU", "Criterion", "Loss", "entry", "make_criterion"]
+"""Criteria: one file each. A criterion is a fit and a penalty; both are given the output layer."""

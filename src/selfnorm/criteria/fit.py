@@ -9,10 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
-from selfnorm.errors import UserError
-from selfnorm.noise import BigramNoise, Noise
-from selfnorm.output import Output
+from selfnorm._util.errors import UserError
+from selfnorm.data.windows import Window
+from selfnorm.nn.noise import BigramNoise, Noise
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Fitted:
     log_z: Tensor | None = None
     drawn: Drawn | None = None
     m: Tensor | None = None  # of the targets (B, T)
-    penalty: Tensor | None = None  # (B, T), where the fit has one of its own
+    penalty: Tensor | None = None  # (B, T), where the fit computes its own
 
 
 class Fit(Protocol):
@@ -56,7 +56,7 @@ class Draw:
     """How noise words are drawn: k of them from `noise`, one set per window, step or token.
 
     One set shared by the whole window turns the noise scores into one product of (N, d) and (d, k),
-    about fifty times cheaper on a CPU than words of their own for every token.
+    about fifty times cheaper on a CPU than separate words for every token.
     """
 
     noise: Noise | BigramNoise

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
-from selfnorm.criteria.fit import Fitted
+from selfnorm.config.recipe import CriterionSettings
+from selfnorm.criteria.fit import Draw, Fitted
 from selfnorm.criteria.penalty import share, spread
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Infrequent:
     alpha: float
     gamma: float
     subset: str = "contexts"
+
+    @classmethod
+    def from_settings(cls, settings: CriterionSettings, draw: Draw) -> Infrequent:
+        return cls(settings.alpha, settings.gamma, settings.subset)
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
         m = output.m(window.targets, c)

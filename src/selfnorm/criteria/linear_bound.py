@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw, Fitted
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)

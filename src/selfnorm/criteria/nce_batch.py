@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfnorm.batches import Window
+from selfnorm._util.errors import UserError
 from selfnorm.criteria.fit import Draw, Fitted
-from selfnorm.errors import UserError
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)

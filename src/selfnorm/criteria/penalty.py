@@ -1,4 +1,4 @@
-"""Penalties: the half of a criterion that pins log Z, a loss (B, T) beside the fit's. Here the exact one, on a share of contexts."""
+"""Penalties: the half of a criterion that pins log Z, a loss (B, T) added to the fit's. Here the exact one, on a share of contexts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
 from selfnorm.criteria.fit import Fitted
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 class Penalty(Protocol):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
 from selfnorm.criteria.fit import Draw, Fitted, line_up
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)

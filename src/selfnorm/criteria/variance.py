@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from selfnorm.batches import Window
 from selfnorm.criteria.fit import Fitted
-from selfnorm.output import Output
+from selfnorm.data.windows import Window
+from selfnorm.nn.output import Output
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Variance:
 
         penalty(c) = alpha · (log Z - mean of log Z over the window)²
 
-    Removes sigma_z and leaves mu_z free: beside a softmax log Z ends at a constant, which `shift` takes off (Chen et al. 2015).
+    Removes sigma_z and leaves mu_z free: with a softmax log Z ends at a constant, which `shift` removes (Chen et al. 2015).
     """
 
     alpha: float

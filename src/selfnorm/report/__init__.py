@@ -1,1 +1,1 @@
-"""JSON in, page out; nothing imports it but the door, and it starts without torch."""
+"""Report: JSON in, a page, Markdown or CSV out. No torch."""

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfnorm.errors import UserError
-from selfnorm.names import NAMES, Name, label, pins
-from selfnorm.recipe import CriterionSettings
-from selfnorm.results import Measurement, parse_signature, read_history, read_measurement
+from selfnorm._util.errors import UserError
+from selfnorm.config.criterion import pins
+from selfnorm.config.recipe import CriterionSettings
+from selfnorm.config.signature import parse_signature, signature_parts
+from selfnorm.config.toml import from_table
+from selfnorm.evaluation.measurement import Measurement, read_measurement
+from selfnorm.registry.criteria import CRITERIA, CriterionInfo, label
+from selfnorm.runs.history import read_history
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,12 @@ class Record:
     @property
     def name(self) -> str:
         """SM-LM, or DEV-LM α=0.1 where a penalty has a weight; then whatever of the criterion is not the usual."""
-        alpha, own = self.parts.get("alpha", "0"), NAMES.get(self.parts["criterion"], Name("", "no"))
+        alpha, own = self.parts.get("alpha", "0"), CRITERIA.get(self.parts["criterion"], CriterionInfo("", "no", ""))
         weighs = float(alpha) > 0
         first = label(self.parts["criterion"]) + (f" α={alpha}" if weighs else "")
         usual = {"gamma": f"{own.gamma:g}", "penalty": own.penalty if weighs else "none", "subset": own.subset}
         usual |= {"noise": "unigram", "shared": "window"}
-        told = {
+        phrases = {
             "gamma": "γ={}",
             "penalty": "{} penalty",
             "subset": "D' in {}",
@@ -42,7 +46,7 @@ class Record:
             said = [key for key in said if key != "subset"]
         if not (own.draws or self.parts.get("penalty") == "sampled"):
             said = [key for key in said if key not in ("noise", "shared")]
-        return ", ".join([first, *(told[key].format(self.parts[key]) for key in said)])
+        return ", ".join([first, *(phrases[key].format(self.parts[key]) for key in said)])
 
     @property
     def extras(self) -> list[str]:
@@ -63,12 +67,12 @@ class Record:
         """What the criterion, as it was set, does to log Z."""
         name, alpha = self.parts["criterion"], float(self.parts.get("alpha", "0"))
         penalty = self.parts.get("penalty", "") if alpha > 0 else ""
-        return pins(CriterionSettings(name=name, alpha=alpha, penalty=penalty)) if name in NAMES else "?"
+        return pins(CriterionSettings(name=name, alpha=alpha, penalty=penalty)) if name in CRITERIA else "?"
 
     @property
     def k(self) -> str:
         """The number of noise words, where the criterion draws any."""
-        drawn = self.parts["criterion"] in NAMES and NAMES[self.parts["criterion"]].draws
+        drawn = self.parts["criterion"] in CRITERIA and CRITERIA[self.parts["criterion"]].draws
         return self.parts.get("k", "–") if drawn else "–"
 
     @property
@@ -87,7 +91,7 @@ def in_common(records: Sequence[Record]) -> list[str]:
 
 
 def name_beside(record: Record, records: Sequence[Record]) -> str:
-    """The name that tells a record from the others it stands beside."""
+    """The name that tells a record from the others in the same table."""
     common = in_common(records)
     return ", ".join([record.name, *(extra for extra in record.extras if extra not in common)])
 
@@ -114,12 +118,21 @@ def collect(folder: Path) -> Collected:
             others.setdefault(str(table["kind_of_result"]), []).append({**table, "run": _run(path, folder)})
         elif "signature" in table and "mu_z" in table:
             measured = read_measurement(path)
-            records.append(Record(_run(path, folder), measured, parse_signature(measured.signature)))
+            records.append(Record(_run(path, folder), measured, parts_of(measured)))
     for path in sorted(folder.rglob("history.jsonl")):
         histories[_run(path, folder)] = read_history(path)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others)
+
+
+def parts_of(measured: Measurement) -> dict[str, str]:
+    """What a measurement depends on, from the recipe stored with it; results of older versions have the signature only."""
+    if not measured.recipe:
+        return parse_signature(measured.signature)
+    recipe = from_table(measured.recipe, "the recipe of a measurement")
+    parts = signature_parts(recipe, measured.split, measured.calibration, measured.trained, measured.fitted)
+    return {**parts, "version": parse_signature(measured.signature).get("version", "")}
 
 
 def _run(path: Path, folder: Path) -> str:

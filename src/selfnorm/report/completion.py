@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfnorm.names import label
+from selfnorm.config.signature import parse_signature
+from selfnorm.registry.criteria import label
 from selfnorm.report.tables import EXPECTED, Table, beside, usual_parts
-from selfnorm.results import parse_signature
 
 NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
 SCHEDULE = "decay=2.0,decay_after=1"  # Table 6 halves the rate after every iteration; older signatures do not say
@@ -29,7 +29,7 @@ def _expected(path: Path) -> dict[str, Any]:
 
 
 def completion_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
-    """Every cell of the paper, run or not, and every run of ours beside the nearest cell of its method."""
+    """Every cell of the paper, run or not, and every run of ours next to the nearest cell of its method."""
     table = _expected(path)
     cells = [{**table["all"], **cell} for cell in table["cell"]]
     rows = [row for cell in cells for row in _rows(cell, [r for r in results if _same(cell, r)])]

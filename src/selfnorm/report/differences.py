@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from selfnorm.names import label
+from selfnorm.evaluation.statistics import differences
+from selfnorm.registry.criteria import label
 from selfnorm.report.collect import Record, in_common
 from selfnorm.report.menu import SAME
 from selfnorm.report.tables import Table
-from selfnorm.statistics import differences
 
 HEAD = ["model", "k", "perplexity", "95 %", "real", "sigma_z", "95 %", "real"]
 NOTES = [

@@ -1,4 +1,4 @@
-"""The menu: every criterion on the same text, for choosing one."""
+"""The menu: every criterion on the same text, to choose from."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from selfnorm.registry.steps import COST
 from selfnorm.report.collect import Collected, Record, in_common
 from selfnorm.report.tables import Table
-from selfnorm.results import COST
 
+WEAK = 0.5  # a mean or spread of log Z that a criterion which pins it should not leave
 FEWEST = 4  # criteria that make a menu
 SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
@@ -45,10 +46,10 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
     lines = [collected.histories.get(r.run, []) for r in ordered]
     clock = [(_per_epoch(some), str(some[0].get("megabytes", "")) if some else "") for some in lines]
     rows = [[*_row(r, collected), *cost] for r, cost in zip(ordered, costs if whole else clock, strict=True)]
-    told = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
-    head = [HEAD[i] for i in told]
+    used = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
+    head = [HEAD[i] for i in used]
     notes = [BY_STEP if whole else BY_CLOCK] if {"s per epoch", "MB"} & set(head) else []
-    return Table(f"Menu: {about}", head, [[row[i] for i in told] for row in rows], notes)
+    return Table(f"Menu: {about}", head, [[row[i] for i in used] for row in rows], notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:
@@ -57,7 +58,7 @@ def _row(record: Record, collected: Collected) -> list[str]:
     return [
         record.name,
         record.k,
-        record.pins,
+        _pins(record),
         f"{m.perplexity:.1f}",
         f"{m.mu_z:+.3f}",
         f"{m.sigma_z:.3f}",
@@ -65,12 +66,19 @@ def _row(record: Record, collected: Collected) -> list[str]:
     ]
 
 
-def _cost(told: dict[str, Any]) -> tuple[str, ...]:
+def _pins(record: Record) -> str:
+    """Whether log Z was pinned, as measured: a penalty may be too weak for the training it had."""
+    m = record.measured
+    weak = record.pins == "yes" and max(abs(m.mu_z), m.sigma_z) > WEAK
+    return "weakly" if weak else record.pins
+
+
+def _cost(table: dict[str, Any]) -> tuple[str, ...]:
     """Seconds per epoch and megabytes as the step `cost` found them; () where it was not taken."""
-    if not {"step_seconds", "steps_per_epoch", "megabytes"} <= set(told):
+    if not {"step_seconds", "steps_per_epoch", "megabytes"} <= set(table):
         return ()
-    memory = told["megabytes"]
-    return f"{told['step_seconds'] * told['steps_per_epoch']:.0f}", "" if memory is None else f"{memory:.0f}"
+    memory = table["megabytes"]
+    return f"{table['step_seconds'] * table['steps_per_epoch']:.0f}", "" if memory is None else f"{memory:.0f}"
 
 
 def _test(record: Record) -> bool:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm import __version__
-from selfnorm.errors import UserError, missing_extra
-from selfnorm.files import write_text
-from selfnorm.names import NAMES
+from selfnorm._util.errors import UserError, missing_extra
+from selfnorm._util.files import write_text
+from selfnorm._util.machine import machine, today
+from selfnorm.registry.criteria import CRITERIA
+from selfnorm.registry.steps import COMPLETION, COST, TIMES
 from selfnorm.report import completion, plots
 from selfnorm.report.collect import Collected, Record, collect
 from selfnorm.report.differences import difference_tables
@@ -18,13 +20,12 @@ from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tables import Table, examples, overview, paper_tables
 from selfnorm.report.tidy import tidy
 from selfnorm.report.times import cost_table, times_table
-from selfnorm.results import COMPLETION, COST, TIMES, machine, today
 
 TEMPLATE = Path(__file__).parent / "page.html"
 
 
 def write_report(folder: Path, out: Path, title: str = "selfnorm report", paper: bool = True) -> list[Table]:
-    """Write the page (.html), or the tables alone (.md), or every measurement as one row (.csv); gives the tables."""
+    """Write the page (.html), or the tables alone (.md), or every measurement as one row (.csv); returns the tables."""
     collected = collect(folder)
     first = [*_paper(collected, paper), *menus(collected)]
     more = [
@@ -130,7 +131,7 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
         figures.append({"title": f"log Z, {where}", "svg": plots.log_z_histograms(chosen, where), "caption": caption})
     raw = figure_1(group)
     if raw:
-        caption = "The paper's figure: low-entropy predictions are where log Z strays, the more so in a larger model."
+        caption = _entropy_caption(raw)
         figures.append(
             {
                 "title": f"Entropy and log Z, {where}",
@@ -139,6 +140,13 @@ def _figures_of(where: str, group: list[Record]) -> list[dict[str, Any]]:
             }
         )
     return figures
+
+
+def _entropy_caption(records: Sequence[Record]) -> str:
+    """What the figure shows, from the numbers: nothing is said that they do not say."""
+    pairs = [(int(r.parts["d"]), r.measured.correlation) for r in records]
+    shown = ", ".join(f"{value:+.2f} at d = {d}" for d, value in pairs)
+    return f"Entropy of the prediction against log Z, as in the paper's Figure 1. Correlation: {shown}."
 
 
 def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
@@ -151,7 +159,7 @@ def _shown(group: Sequence[Record], most: int = 4) -> list[Record]:
     for r in sorted(group, key=lambda r: r.measured.perplexity):
         if int(r.parts["d"]) == widest and r.calibration == "none" and r.measured.histogram:
             best.setdefault(r.parts["criterion"], r)
-    names = sorted(best, key=lambda name: list(NAMES).index(name) if name in NAMES else len(NAMES))[:most]
+    names = sorted(best, key=lambda name: list(CRITERIA).index(name) if name in CRITERIA else len(CRITERIA))[:most]
     runs = [best[name].run for name in names]
     return [
         r for run in runs for r in group if r.run == run and r.calibration in ("none", "mlp") and r.measured.histogram

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from selfnorm.names import NAMES
+from selfnorm.registry.criteria import CRITERIA
 
 # Okabe and Ito's palette, safe for colour-blind readers; shapes repeat the distinction.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 GREY = "#777777"  # what is no criterion
 MARKS = "osD^vPX*"
-PLACES = {name: place for place, name in enumerate(NAMES)}
 
 
 def styles(criteria: Sequence[str]) -> list[dict[str, str]]:
     """A colour and a mark for each criterion of a picture; no pair comes again before eight of one colour."""
     taken: dict[str, int] = {}
-    found = []
+    places = {name: place for place, name in enumerate(CRITERIA)}
+    looks = []
     for criterion in criteria:
-        place = PLACES.get(criterion, 0)
-        colour = COLOURS[place % 8] if criterion in PLACES else GREY
+        place = places.get(criterion, 0)
+        colour = COLOURS[place % 8] if criterion in places else GREY
         mark = MARKS[(place + taken.get(colour, 0)) % 8]
         taken[colour] = taken.get(colour, 0) + 1
-        found.append({"color": colour, "marker": mark})
-    return found
+        looks.append({"color": colour, "marker": mark})
+    return looks
 
 
 def dashes(looks: Sequence[dict[str, str]]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from selfnorm.errors import missing_extra
+from selfnorm._util.errors import missing_extra
 from selfnorm.report.collect import Record, name_beside
 from selfnorm.report.palette import COLOURS, dashes, styles
 
@@ -111,7 +111,8 @@ def log_z_histograms(records: Sequence[Record], title: str) -> str:
         counts = np.asarray(h["counts"], dtype=float)
         edges = np.linspace(h["low"], h["high"], len(counts) + 1)
         for axis in axes:
-            label = f"{r.name}, {r.calibration}" if r.calibration != "none" else r.name
+            name = name_beside(r, [o for o in records if o.calibration == r.calibration])
+            label = f"{name}, {r.calibration}" if r.calibration != "none" else name
             axis.stairs(counts / counts.max(), edges, label=label, color=look["color"], ls=line, lw=1.6)
     for axis, name in zip(axes, (title, "around 0"), strict=True):
         axis.axvline(0, color="black", lw=0.8, ls=":")

@@ -1,4 +1,4 @@
-"""Records to tables: what we measured, and the paper's cells beside ours."""
+"""Records to tables: what we measured, and the paper's cells next to ours."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from selfnorm.names import NAMES, label, slug
+from selfnorm.config.naming import slug
+from selfnorm.registry.calibrations import kinds
+from selfnorm.registry.criteria import CRITERIA, label
 from selfnorm.report.collect import Record, in_common, name_beside
-from selfnorm.results import CALIBRATIONS
 
-EXPECTED = Path(__file__).parent.parent / "experiments" / "paper" / "expected.toml"
+EXPECTED = Path(__file__).parent.parent / "studies" / "catalog" / "paper" / "expected.toml"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _overview(data: str, split: str, group: list[Record]) -> Table:
 
 def _order(r: Record) -> tuple[Any, ...]:
     """By size and name; a model's calibrations from none to mlp."""
-    kind = CALIBRATIONS.index(r.calibration) if r.calibration in CALIBRATIONS else len(CALIBRATIONS)
+    kind = kinds().index(r.calibration) if r.calibration in kinds() else len(kinds())
     return int(r.parts["d"]), r.full_name, r.k, kind, r.measured.seed
 
 
@@ -84,29 +85,30 @@ def _interval(pair: Any, digits: int) -> str:
 
 
 def examples(records: Sequence[Record]) -> list[Table]:
-    """The paper's kind of examples: contexts where log Z of a raw model strays furthest, with the word that followed.
+    """The paper's kind of examples: contexts where log Z of a raw model deviates most, with the word that followed.
 
     One table for each text, model and size: of the validation text, where that was measured, with the usual settings, and of one seed.
     """
     tables, shown = [], set[tuple[str, ...]]()
-    for r in sorted(records, key=lambda r: (r.parts["split"] != "valid", len(r.extras))):
+    for r in sorted(records, key=lambda r: (r.parts["split"] != "valid", len(r.extras), r.measured.seed)):
         key = (r.parts["data"], r.parts.get("max_words", ""), r.name, r.k, r.parts["d"])
-        told = (
+        wanted = (
             r.measured.notes.get("examples") and r.calibration == "none" and r.name in (label("nce"), label("softmax"))
         )
-        if told and key not in shown:
+        if wanted and key not in shown:
             shown.add(key)
             rows = [
                 [f"{e['context']} [{e['next']}]", f"{e['log_z']:+.2f}", f"{e['entropy']:.2f}"]
                 for e in r.measured.notes["examples"]
             ]
             others = [o for o in records if (o.parts["data"], o.parts["split"]) == (r.parts["data"], r.parts["split"])]
-            title = f"Where log Z strays: {name_beside(r, others)}{r.unusual_k}, d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            where = f"d = {r.parts['d']}, {r.parts['data']} {r.parts['split']}"
+            title = f"Where log Z deviates most: {name_beside(r, others)}{r.unusual_k}, {where}"
             tables.append(Table(title, ["context [next word]", "log Z", "entropy"], rows))
     return tables
 
 
-# The paper's cells beside ours
+# The paper's cells next to ours
 
 SHOWN = {"mu_z": 3, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2, "acc_n": 1, "delta_acc": 1}
 
@@ -164,7 +166,7 @@ def find(cell: dict[str, Any], records: Sequence[Record]) -> list[Record]:
 
 def usual_parts(cell: dict[str, Any]) -> dict[str, str]:
     """What a signature says of the paper's settings that its tables do not list."""
-    own = NAMES[cell["criterion"]]
+    own = CRITERIA[cell["criterion"]]
     return {
         "gamma": f"{cell.get('gamma', own.gamma):g}", "k": "100", "subset": own.subset, "noise": "unigram", "shared": "window",
         "encoder": "lstm2", "squash": "yes" if cell.get("squash") else "no", "penalty": own.penalty if cell.get("alpha") else "none",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfnorm.names import label
+from selfnorm.config.signature import parse_signature
+from selfnorm.registry.criteria import label
 from selfnorm.report.tables import EXPECTED, Table
-from selfnorm.results import parse_signature
 
 FIELDS = ("data", "V", "words", "d", "threads", "signature", "normalized_seconds", "unnormalized_seconds")
 COST_FIELDS = ("run", "data", "V", "d", "signature", "step_seconds", "steps_per_epoch", "megabytes")
-COST_HEAD = ["run", "data", "V", "d", "ms a step", "steps an epoch", "MB beside the model"]
+COST_HEAD = ["run", "data", "V", "d", "ms a step", "steps an epoch", "MB besides the model"]
 HEAD = ["data", "V", "words", "whose", "d", "seconds with log Z", "without", "ratio"]
 
 

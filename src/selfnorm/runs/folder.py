@@ -1,42 +1,97 @@
-"""A run folder: made, opened, told from another, and watched for weights that are replaced meanwhile."""
+"""Run: a run folder with its recipe, vocabulary and tokenizer; how it is made and opened."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from selfnorm.errors import UserError
-from selfnorm.files import LOCK, read_json, write_json
-from selfnorm.recipe import Recipe, read_recipe, write_recipe
-from selfnorm.results import CALIBRATIONS, environment, read_history, text_of
-from selfnorm.text import Vocab, read_vocab
+import numpy as np
 
-MEASURED = ("train", "valid", "test", "complete")  # what is measured and stored, for each calibration
+from selfnorm._util.errors import UserError
+from selfnorm._util.files import LOCK, read_json, write_json
+from selfnorm._util.machine import environment
+from selfnorm.config.recipe import Recipe
+from selfnorm.config.toml import read_recipe, write_recipe
+from selfnorm.data.tokenizers import Tokenize, of_an_older_run, tokenizer
+from selfnorm.data.vocab import Vocab, read_vocab
+from selfnorm.registry.calibrations import check_kind, kinds
+from selfnorm.registry.steps import STEPS
+from selfnorm.runs.history import text_of, trained_epochs
+
+if TYPE_CHECKING:
+    from selfnorm.evaluation.measurement import Measurement
+    from selfnorm.scoring.scorer import Scorer
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder with its recipe and vocabulary."""
+    """A trained model on disk. `selfnorm.train` makes one; `selfnorm.open_run(folder)` opens one."""
 
     folder: Path
     recipe: Recipe
     vocab: Vocab
+    tokenizer: str = "whitespace"  # its name: words or whitespace
+
+    def __repr__(self) -> str:
+        c, d = self.recipe.criterion.name, self.recipe.model.d
+        return f"Run({str(self.folder)!r}, criterion={c!r}, d={d}, V={len(self.vocab)}, calibration={self.in_use!r})"
 
     def file(self, name: str) -> Path:
         return self.folder / name
 
     @property
-    def calibration(self) -> str:
+    def tokenize(self) -> Tokenize:
+        return tokenizer(self.tokenizer)
+
+    @property
+    def in_use(self) -> str:
+        """The calibration in use: what scoring and measuring take unless told otherwise."""
         path = self.file("calibration.json")
         table = read_json(path) if path.exists() else {"kind": "none"}
         kind = table.get("kind") if isinstance(table, dict) else None
-        if kind not in CALIBRATIONS:
+        if kind not in kinds():
             raise UserError(f"{path} does not say which calibration is in use. Remove it and calibrate again.")
         return str(kind)
 
+    def kind(self, calibration: str | None) -> str:
+        """The calibration asked for, or the one in use. The one place where that is decided."""
+        return self.in_use if calibration is None else check_kind(calibration)
 
-def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "") -> Run:
+    def calibrate(self, kind: str = "mlp", *, use: bool = True, **budget: Any) -> dict[str, Any]:
+        """Fit a calibration, store it in the folder and put it in use. `budget`: contexts, passes, minutes, hidden, frequent.
+
+        Returns what was measured on the validation text before and after, and what it cost.
+        """
+        from selfnorm.calibration.base import Budget
+        from selfnorm.runs.calibrate import calibrate_run
+        from selfnorm.runs.opening import text_of_run
+
+        return calibrate_run(self, text_of_run(self), kind, Budget(**budget), use)
+
+    def measure(self, split: str = "test", calibration: str | None = None) -> Measurement:
+        """mu_z, sigma_z, perplexity, u_perplexity and more on a split, each with a 95 % interval."""
+        from selfnorm.runs.evaluate import measure_split
+        from selfnorm.runs.opening import text_of_run
+
+        return measure_split(self, text_of_run(self), split, calibration)
+
+    def tokens(self, split: str = "test", calibration: str | None = None) -> Mapping[str, np.ndarray]:
+        """Arrays over the words of a split: word, m, log_z, estimate, entropy. pandas.DataFrame(run.tokens("test"))."""
+        from selfnorm.runs.evaluate import tokens_of_split
+        from selfnorm.runs.opening import text_of_run
+
+        return tokens_of_split(self, text_of_run(self), split, calibration)
+
+    def scorer(self, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0) -> Scorer:
+        """A Scorer; without log Z only where that is right (raises NotSelfNormalized)."""
+        from selfnorm.runs.opening import scorer_of
+
+        return scorer_of(self, normalized, calibration, unk_penalty)
+
+
+def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "", tokens: str = "whitespace") -> Run:
     """A new run folder, or the same one again if its recipe and its text agree."""
     path = folder / "recipe.toml"
     if path.exists():
@@ -48,17 +103,31 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "") ->
     write_recipe(path, recipe)
     if not (folder / "vocab.txt").exists():
         vocab.write(folder / "vocab.txt")
+    write_json(folder / "tokenizer.json", {"tokens": tokens})
     write_json(folder / "env.json", {**environment(), "text": fingerprint})
-    return Run(folder, recipe, vocab)
+    return Run(folder, recipe, vocab, tokens)
 
 
 def open_run(folder: Path | str) -> Run:
+    """Open a run folder that training made."""
     folder = Path(folder)
     if not (folder / "recipe.toml").is_file():
-        raise UserError(
-            f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train RECIPE --to {folder}"
-        )
-    return Run(folder, read_recipe(folder / "recipe.toml"), read_vocab(folder / "vocab.txt"))
+        raise UserError(f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train --to {folder}")
+    recipe = read_recipe(folder / "recipe.toml")
+    return Run(folder, recipe, read_vocab(folder / "vocab.txt"), stored_tokens(folder, recipe))
+
+
+def stored_tokens(folder: Path, recipe: Recipe) -> str:
+    """The tokenizer's name as the folder has it; runs of older versions do not say."""
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        return recipe.data.tokens or of_an_older_run(recipe.data.name)
+    table = read_json(path)
+    name = table.get("tokens") if isinstance(table, dict) else None
+    if not isinstance(name, str):
+        raise UserError(f'{path} does not name a tokenizer. Expected {{"tokens": "words"}} or whitespace.')
+    tokenizer(name)
+    return name
 
 
 def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
@@ -76,38 +145,32 @@ def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
 
 def _fixed(recipe: Recipe) -> Recipe:
     free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
-    data = replace(recipe.data, folder="", file=Path(recipe.data.file).name)
+    data = replace(recipe.data, folder="", file=Path(recipe.data.file).name, tokens="")
     return replace(recipe, data=data, training=replace(recipe.training, **free))
-
-
-def trained_epochs(folder: Path) -> float:
-    """How many epochs the run's history has; a part of one counts as a part."""
-    history = read_history(folder / "history.jsonl")
-    return float(history[-1]["epoch"]) if history else 0.0
 
 
 def stamp(run: Run, calibration: str = "none") -> tuple[tuple[int, int], ...]:
     """Changes whenever the best weights, or the calibration used with them, are replaced; take it before loading them."""
     paths = [run.file("best.safetensors"), run.file(f"calibration.{calibration}.safetensors")]
-    found = [path.stat() for path in paths if path.exists()]
-    return tuple((one.st_mtime_ns, one.st_size) for one in found)
+    stats = [path.stat() for path in paths if path.exists()]
+    return tuple((one.st_mtime_ns, one.st_size) for one in stats)
 
 
 def refuse_replaced(run: Run, before: tuple[tuple[int, int], ...], calibration: str = "none") -> None:
-    """What was found out about weights that a training or a calibration has replaced meanwhile must not be kept."""
+    """Results of weights that a training or a calibration has replaced meanwhile must not be kept."""
     if stamp(run, calibration) != before:
-        raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Do it again.")
+        raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Run it again.")
 
 
 def derived_names() -> list[str]:
     """The exact names of the files that measuring and calibrating write into a run folder."""
-    kinds = CALIBRATIONS[1:]
-    measured = [f"{what}{kind}.json" for what in MEASURED for kind in ("", *(f".{kind}" for kind in kinds))]
-    return [*measured, "calibration.json", *(f"calibration.{kind}.safetensors" for kind in kinds)]
+    measured = [what for what, step in STEPS.items() if step.calibrated]
+    results = [f"{what}{kind}.json" for what in measured for kind in ("", *(f".{kind}" for kind in kinds()[1:]))]
+    return [*results, "calibration.json", *(f"calibration.{kind}.safetensors" for kind in kinds()[1:])]
 
 
 def forget_measured(run: Run) -> list[str]:
-    """Remove measurements and calibrations of weights that are about to be replaced; gives their names.
+    """Remove measurements and calibrations of weights that are about to be replaced; returns their names.
 
     Only files of exactly the names that we write: what else a user keeps in the folder is never touched.
     """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from selfnorm.errors import UserError
-from selfnorm.model import LanguageModel
-from selfnorm.runs.calibration import calibrated
+from selfnorm._util.errors import UserError
+from selfnorm._util.tensors import read_tensors
+from selfnorm.nn.model import LanguageModel
+from selfnorm.runs.calibrations import calibrated
 from selfnorm.runs.folder import Run
-from selfnorm.runs.weights import fill, fresh_model, read_tensors
+from selfnorm.runs.weights import fill, fresh_model
 
 
 def load_model(run: Run, which: str = "best", calibration: str | None = None) -> LanguageModel:
@@ -26,5 +27,5 @@ def load_model(run: Run, which: str = "best", calibration: str | None = None) ->
     if "link" in metadata:
         model.output.link = metadata["link"]  # a criterion may have added one
     model.requires_grad_(False)
-    wanted = run.calibration if calibration is None else calibration
-    return model if wanted == "none" else calibrated(model, run, wanted)
+    kind = run.kind(calibration)
+    return model if kind == "none" else calibrated(model, run, kind)

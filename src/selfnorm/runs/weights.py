@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from selfnorm.criteria import Criterion, entry
-from selfnorm.errors import UserError
-from selfnorm.files import atomic
-from selfnorm.model import LanguageModel, build
-from selfnorm.recipe import Recipe
+from selfnorm._util.errors import UserError
+from selfnorm._util.files import atomic
+from selfnorm.config.recipe import Recipe
+from selfnorm.criteria.build import Criterion
+from selfnorm.nn.model import LanguageModel, build
+from selfnorm.registry.criteria import CRITERIA
 
 
 def save_weights(path: Path, model: LanguageModel) -> None:
@@ -28,13 +28,13 @@ def tensors_of(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def fresh_model(recipe: Recipe, V: int, rng: torch.Generator | None = None) -> LanguageModel:
-    """A model as the recipe wants it: the criterion may need an output layer or normalizer of its own."""
-    line = entry(recipe.criterion.name)
-    return build(recipe.model, V, rng or torch.Generator().manual_seed(0), line.output, line.normalizer)
+    """A model as the recipe describes it: the criterion may need its own output layer or normalizer."""
+    info = CRITERIA.find(recipe.criterion.name)
+    return build(recipe.model, V, rng or torch.Generator().manual_seed(0), info.output, info.normalizer)
 
 
 def begin(recipe: Recipe, V: int, criterion: Criterion) -> tuple[LanguageModel, torch.Generator]:
-    """A training before its first step: fresh weights, and the chance that made them and goes on."""
+    """A training before its first step: fresh weights, and the random generator that made them and goes on."""
     rng = torch.Generator().manual_seed(recipe.training.seed)
     model = fresh_model(recipe, V, rng)
     criterion.start(model.output)
@@ -54,11 +54,3 @@ def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
             )
         with torch.no_grad():
             tensor.copy_(tensors[name])
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    try:
-        with safe_open(path, framework="pt") as handle:
-            return {name: handle.get_tensor(name) for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
-    except SafetensorError as error:
-        raise UserError(f"{path} is not a whole safetensors file ({error}). Train or copy it again.") from None

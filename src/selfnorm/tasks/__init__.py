@@ -1,0 +1,1 @@
+"""Tasks: rescoring n-best lists, sentence completion, mixing with n-gram models."""

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from selfnorm.errors import UserError, missing_extra
-from selfnorm.files import read_text
-from selfnorm.score import Scorer
+from selfnorm._util.errors import UserError, missing_extra
+from selfnorm._util.files import read_text
+from selfnorm.data.tokenizers import Tokenize
+from selfnorm.scoring.scorer import Scorer
+from selfnorm.scoring.trie import score_together
 from selfnorm.tasks.ngram import Ngram
-from selfnorm.tasks.trie import score_together
-from selfnorm.tasks.verdict import wilson
+from selfnorm.tasks.verdict import proportion_interval
 
 GAP = re.compile(r"_{5,}")
 AT_ONCE = 400  # questions in one trie
@@ -98,31 +99,31 @@ class Answered:
 def answer(
     scorer: Scorer,
     questions: Sequence[Question],
-    cut: Callable[[str], list[str]],
     advance: Callable[[float], None] = lambda n: None,
 ) -> Answered:
     """Both ways at once; the part left of the gap is shared by the candidates and runs once."""
     normalized, unnormalized, nll, log_z = [], [], [], []
     for at in range(0, len(questions), AT_ONCE):
         chunk = questions[at : at + AT_ONCE]
-        ids = [scorer.vocab.ids(cut(sentence)) for question in chunk for sentence in question.sentences()]
+        ids = [scorer.ids(sentence) for question in chunk for sentence in question.sentences()]
         scored = iter(score_together(scorer, ids, log_z=True))
         for question in chunk:
             mine = [next(scored) for _ in question.choices]
-            zs = [s.log_z if s.log_z is not None else np.zeros(0) for s in mine]
-            unnormalized.append(int(np.argmax([s.m.sum() for s in mine])))
-            normalized.append(int(np.argmax([s.m.sum() - z.sum() for s, z in zip(mine, zs, strict=True)])))
+            unnormalized.append(int(np.argmax([s.total(normalized=False) for s in mine])))
+            normalized.append(int(np.argmax([s.total(normalized=True) for s in mine])))
             if question.answer is not None:
-                nll.append(zs[question.answer] - mine[question.answer].m)
-                log_z.append(zs[question.answer])
+                right = mine[question.answer]
+                assert right.log_z is not None
+                nll.append(right.log_z - right.m)
+                log_z.append(right.log_z)
         advance(len(chunk))
     empty = [np.zeros(0)]
     return Answered(normalized, unnormalized, np.concatenate(nll or empty), np.concatenate(log_z or empty))
 
 
-def answer_with_ngram(ngram: Ngram, questions: Sequence[Question], cut: Callable[[str], list[str]]) -> list[int]:
+def answer_with_ngram(ngram: Ngram, questions: Sequence[Question], tokenize: Tokenize) -> list[int]:
     """The same choices by an n-gram model, words outside its own vocabulary being its <unk>."""
-    return [int(np.argmax([ngram.words(cut(s)).sum() for s in question.sentences()])) for question in questions]
+    return [int(np.argmax([ngram.words(tokenize(s)).sum() for s in question.sentences()])) for question in questions]
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Versus:
 
 def versus(questions: Sequence[Question], ours: Sequence[int], theirs: Sequence[int]) -> Versus:
     right = [q.answer == a for q, a in zip(questions, theirs, strict=True)]
-    low, high = wilson(sum(right), len(right))
+    low, high = proportion_interval(sum(right), len(right))
     mine = [q.answer == a for q, a in zip(questions, ours, strict=True)]
     return Versus(100 * sum(right) / len(right), (100 * low, 100 * high), mcnemar(mine, right))
 
@@ -160,7 +161,7 @@ def summary(questions: Sequence[Question], found: Answered) -> dict[str, Any]:
     return {
         "questions": count,
         "acc_n": 100 * sum(right_n) / count,
-        "acc_n_interval": [100 * x for x in wilson(sum(right_n), count)],
+        "acc_n_interval": [100 * x for x in proportion_interval(sum(right_n), count)],
         "acc_u": 100 * sum(right_u) / count,
         "delta_acc": 100 * (sum(right_u) - sum(right_n)) / count,
         "mcnemar_p": mcnemar(right_n, right_u),

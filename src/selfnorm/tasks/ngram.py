@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from selfnorm.errors import UserError, missing_extra
-from selfnorm.score import Scorer
+from selfnorm._util.errors import UserError, missing_extra
+from selfnorm.scoring.scorer import Scorer
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def word_scores(scorer: Scorer, ngram: Ngram, lines: Iterable[str]) -> tuple[Arr
     """Both models' scores of every word of the lines, each line a sentence. Both see our vocabulary's <unk>."""
     known, ours, theirs = scorer.vocab.index, [], []
     texts = [[word if word in known else "<unk>" for word in line.split()] for line in lines]
-    for words, scores in zip(texts, scorer.stream(" ".join(words) for words in texts), strict=True):
+    for words, scores in zip(texts, scorer.stream(texts), strict=True):
         ours.append(scores)
         theirs.append(ngram.words(words))
     if not ours:

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from selfnorm.errors import UserError
-from selfnorm.normalized import Normalized
-from selfnorm.score import Scorer
-from selfnorm.tasks.nbest import NBest, unknown_of
-from selfnorm.tasks.rescore import Table, Weights, choose, error_rate, errors, tables
+from selfnorm._util.errors import UserError, missing_extra
+from selfnorm.nn.hierarchical.base import Normalized
+from selfnorm.scoring.scorer import Scorer
+from selfnorm.tasks.nbest.base import NBest, unknown_of
+from selfnorm.tasks.rescoring import Table, Weights, choose, error_rate, errors, tables
 
 KNOWN = 0.5  # the least share of known words a verdict can be given on
 
@@ -43,11 +43,14 @@ class Verdict:
         return asdict(self)
 
 
-def wilson(hits: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a proportion; sensible at 0 and at n."""
-    p, denominator = hits / n, 1 + z * z / n
-    centre, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, (centre - half) / denominator), min(1.0, (centre + half) / denominator)
+def proportion_interval(hits: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a proportion; sensible at 0 and at n."""
+    try:
+        from scipy.stats import binomtest
+    except ImportError:
+        raise missing_extra("scipy", "rescore", "Intervals of proportions") from None
+    low, high = binomtest(hits, n).proportion_ci(level, method="wilson")
+    return float(low), float(high)
 
 
 def judge(
@@ -56,6 +59,7 @@ def judge(
     weights: Weights,
     references: dict[str, str] | None = None,
     allowed: float = 0.05,
+    tokenized: bool = False,
 ) -> Verdict:
     """Score the lists both ways and say whether the 1-best may be trusted without log Z."""
     if not 0 < allowed < 1:
@@ -64,12 +68,12 @@ def judge(
         raise UserError("No list has two or more hypotheses, so there is nothing to choose and nothing to judge.")
     if weights.lm == 0:
         raise UserError("lm_weight = 0: the model has no say in the choice, so there is nothing to judge.")
-    plain = Scorer(scorer.model, scorer.vocab, False, scorer.unk_penalty)
+    plain = scorer.with_log_z(False)
     start = time.perf_counter()
-    tables(plain, lists)
+    tables(plain, lists, tokenized=tokenized)
     seconds_unnormalized = time.perf_counter() - start
     start = time.perf_counter()
-    both = tables(plain, lists, log_z=True)
+    both = tables(plain, lists, log_z=True, tokenized=tokenized)
     seconds_exact = time.perf_counter() - start
     exact = [
         Table(np.column_stack([t.rows[:, :3], t.rows[:, 3] - (0 if t.log_z is None else t.log_z)]), t.log_z)
@@ -78,19 +82,26 @@ def judge(
     one, two = choose(exact, weights), choose(both, weights)
     real = [i for i, t in enumerate(both) if len(t.rows) > 1]
     flips = sum(one[i] != two[i] for i in real)
-    low, high = wilson(flips, max(1, len(real)))
+    low, high = proportion_interval(flips, max(1, len(real)))
     spread = float(np.median([abs(weights.lm) * _spread(both[i]) for i in real])) if real else 0.0
     gap = float(np.median([_gap(weights.total(exact[i].rows)) for i in real])) if real else 0.0
     wer: tuple[float | None, float | None] = (None, None)
     if references is not None:
         counts, words = errors(lists, references)
         wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
-    known, by_construction = 1 - unknown_of(scorer.vocab, lists).share, isinstance(scorer.model.output, Normalized)
+    tokenize = str.split if tokenized else scorer.tokenize
+    known, by_construction = (
+        1 - unknown_of(scorer.vocab, lists, tokenize).share,
+        isinstance(scorer.model.output, Normalized),
+    )
     safe = by_construction or (high <= allowed and known >= KNOWN)
     if by_construction:
         sentence = "Safe: the model is normalized by construction, its log Z is 0 for every context."
     elif known < KNOWN:
-        sentence = f"Not shown to be safe: only {known:.0%} of the words are in the vocabulary. Are the lists cut as the training text was?"
+        sentence = (
+            f"Not shown to be safe: only {known:.0%} of the words are in the vocabulary. "
+            "Are the lists tokenized as the training text was?"
+        )
     else:
         sentence = _sentence(safe, flips, len(real), high, allowed, spread, gap)
     return Verdict(

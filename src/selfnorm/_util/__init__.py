@@ -1,0 +1,1 @@
+"""Errors, files, the console, memory and the machine: what every package may use."""

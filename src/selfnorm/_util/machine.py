@@ -1,0 +1,68 @@
+"""What a measurement ran on: command line, date, machine and package versions."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from selfnorm import __version__
+
+
+def command_line() -> str:
+    """How this program was called, without the folder it is installed in."""
+    name = Path(sys.argv[0]).name
+    return " ".join(["selfnorm" if name in ("__main__.py", "selfnorm") else name, *sys.argv[1:]])
+
+
+def today() -> str:
+    return datetime.date.today().isoformat()
+
+
+def machine() -> str:
+    """Processor, its widest vector instructions in use, cores and system: digits depend on the first two."""
+    return f"{_processor()}, {instruction_set()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+
+
+def instruction_set() -> str:
+    """avx512, avx2 or the architecture's name; avx2 where SELFNORM_ISA asks for it."""
+    flags = set(_cpuinfo("flags").split())
+    widest = "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine()
+    return "avx2" if os.environ.get("ATEN_CPU_CAPABILITY", "").lower() == "avx2" and "avx2" in flags else widest
+
+
+def _processor() -> str:
+    return _cpuinfo("model name") or platform.processor() or "unknown processor"
+
+
+def _cpuinfo(key: str) -> str:
+    """A line of /proc/cpuinfo; nothing where there is no such file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine, for env.json."""
+    packages = ("torch", "numpy", "safetensors", "cyclopts", "rich")
+    found = {name: _version(name) for name in packages}
+    return {
+        "selfnorm": __version__,
+        "python": platform.python_version(),
+        "machine": machine(),
+        "date": today(),
+        **found,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,91 @@
+"""What a calibration kind is, and what it is fitted with.
+
+A kind is a class with
+
+    fit(task)              the normalizer fitted to the task's contexts, and what of the budget was used
+    load(tensors, head)    the same normalizer again, from the tensors of its state_dict
+    work(budget, count)    contexts to go through, for the progress bar; 0 if that cannot be told
+    options                the settings of Budget that it uses: they are stored and enter the signature
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from selfnorm._util.errors import UserError
+from selfnorm.nn.normalizers import Normalizer
+from selfnorm.nn.output import Output
+
+Advance = Callable[[float], None]
+Contexts = Callable[[int], Iterator[Tensor]]  # at most so many contexts, in pieces (n, d)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a calibration may cost to fit and to use. Each kind uses some of these."""
+
+    contexts: int = 1_000_000
+    passes: float = 4
+    minutes: float = 30.0
+    hidden: tuple[int, ...] = (128, 128)
+    frequent: int = 256  # rows of the output layer whose log-sum is a feature
+    rank: int = 192  # directions of a preview
+    top: int = 0  # words whose score is computed exactly; 0 is the kind's own number
+    preview: str = "int8"  # float32, bf16 or int8
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or self.top < 0 or self.preview not in ("float32", "bf16", "int8"):
+            raise UserError("calibration: rank must be above 0, top at least 0, preview float32, bf16 or int8.")
+        possible = 0 < self.passes < math.inf and self.minutes > 0 and self.frequent >= 0
+        if min(self.contexts, *self.hidden) < 1 or not possible:
+            raise UserError(
+                "calibration: contexts, passes, minutes and every hidden size must be above 0, frequent at least 0."
+            )
+
+
+@dataclass(frozen=True)
+class Task:
+    """A head, contexts to fit on, and held-out contexts. `counts` (V,) says how often each word occurs, if known."""
+
+    head: Output
+    contexts: Contexts
+    held_out: Contexts
+    budget: Budget = field(default_factory=Budget)
+    counts: Tensor | None = None
+    rng: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(1))
+    advance: Advance = lambda n: None
+    start: float = field(default_factory=time.monotonic)
+
+    def pairs(self, head: Output | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """(c (n, d), exact log Z (n,)) of the contexts to fit on."""
+        with torch.no_grad():
+            for c in self.contexts(self.budget.contexts):
+                yield c, (head or self.head).log_z(c)
+
+
+class Calibration(Protocol):
+    options: tuple[str, ...]
+
+    def fit(self, task: Task) -> tuple[Normalizer, Budget]: ...
+
+    def load(self, tensors: dict[str, Tensor], head: Output) -> Normalizer: ...
+
+    def work(self, budget: Budget, count: int) -> float: ...
+
+
+def scratch_file(*shape: int) -> np.ndarray:
+    """Numbers on disk under no name: the space is free again when the process ends, however it ends."""
+    with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
+        if hasattr(os, "posix_fallocate"):  # a full disk is an error now rather than a dead process later
+            os.posix_fallocate(handle.fileno(), 0, 4 * math.prod(shape))
+        return np.memmap(handle, np.float32, "w+", shape=shape)

@@ -1,0 +1,156 @@
+"""Calibrate anybody's output layer: rows, contexts, and nothing else of the model.
+
+head = Output.from_linear(model.lm_head)
+g = fit_normalizer(head, contexts)            # contexts: a tensor (n, d), or an iterable of such tensors
+head.with_normalizer(g).m(w, c)               # ≈ log p(w|c), without a sum over V
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from selfnorm._util.console import progress as bar
+from selfnorm._util.console import silent
+from selfnorm._util.errors import UserError
+from selfnorm._util.files import atomic
+from selfnorm._util.tensors import read_tensors
+from selfnorm.calibration.base import Budget, Calibration, Contexts, Task
+from selfnorm.nn.normalizers import Normalizer
+from selfnorm.nn.output import Output
+from selfnorm.registry import load
+from selfnorm.registry.calibrations import CALIBRATIONS
+
+BLOCK, EVERY = 64, 10  # of every ten blocks of 64 contexts, one is held out
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """log Z on contexts that were not fitted on: before the calibration, and what is left after it."""
+
+    contexts: int
+    mu_z_before: float
+    sigma_z_before: float
+    mu_z: float
+    sigma_z: float
+    quantile_99: float  # 99 % of the contexts are off by less
+
+
+def fit_normalizer(
+    head: Output,
+    contexts: Tensor | Iterable[Tensor],
+    kind: str = "mlp",
+    counts: Tensor | None = None,
+    seed: int = 1,
+    progress: bool = True,
+    **budget: Any,
+) -> Normalizer:
+    """Fit g(c) ≈ log Z to context vectors of any model; `g.held_out` says how good it is on contexts left out.
+
+    head      Output.from_linear(linear) or Output.from_rows(weight, bias)
+    contexts  (n, d), or an iterable of (n, d): what the model feeds its last linear layer. Streamed through a file
+    kind      shift, affine or mlp
+    counts    (V,) how often each word occurs; if not given, rows are chosen by their mean probability on the contexts
+    budget    contexts, passes, minutes, hidden, frequent: as `selfnorm calibrate` has them
+
+    >>> import torch
+    >>> rng = torch.Generator().manual_seed(0)
+    >>> head = Output.from_rows(torch.randn(50, 8, generator=rng))
+    >>> g = fit_normalizer(head, torch.randn(2000, 8, generator=rng), "affine", progress=False)
+    >>> g.held_out.sigma_z < g.held_out.sigma_z_before
+    True
+    """
+    how: Calibration = load(CALIBRATIONS.find(kind).make)()
+    rows = _spool(contexts, head.d)
+    if len(rows) < 2 * EVERY:
+        raise UserError(f"{len(rows)} contexts were given; at least {2 * EVERY} are needed.")
+    size = min(BLOCK, len(rows) // EVERY)
+    out = (np.arange(len(rows)) // size) % EVERY == EVERY - 1
+    most = Budget(**{"contexts": int((~out).sum()), **budget})
+    most = Budget(**{**most.__dict__, "contexts": min(most.contexts, int((~out).sum()))})
+    with (
+        silent() if not progress else nullcontext(),
+        bar(f"calibrate {kind}", how.work(most, most.contexts) or None, "contexts") as advance,
+    ):
+        rng = torch.Generator().manual_seed(seed)
+        task = Task(head, _pieces(rows, ~out), _pieces(rows, out), most, counts, rng, advance)
+        normalizer, _ = how.fit(task)
+    normalizer.requires_grad_(False).held_out = held_out(head, normalizer, _pieces(rows, out))
+    return normalizer
+
+
+def held_out(head: Output, normalizer: Normalizer, contexts: Contexts) -> HeldOut:
+    """What a normalizer leaves of log Z on some contexts."""
+    before, after = [], []
+    with torch.no_grad():
+        for c in contexts(1 << 62):
+            exact = head.without_normalizer().log_z(c).double()
+            before.append(exact)
+            after.append(exact - normalizer(c).double())
+    raw, left = torch.cat(before), torch.cat(after)
+    return HeldOut(
+        len(raw), float(raw.mean()), float(raw.std(correction=0)), float(left.mean()), float(left.std(correction=0)),
+        float(left.abs().quantile(0.99)) if len(left) < 1 << 24 else float(left.abs().kthvalue(int(0.99 * len(left))).values),
+    )  # fmt: skip
+
+
+def digest_of(head: Output) -> str:
+    """What identifies a head: its rows, biases and link."""
+    digest = hashlib.sha256(head.link.encode())
+    for tensor in (head.weight, head.bias):
+        for piece in torch.split(tensor.detach(), 4096):
+            digest.update(piece.float().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def save_normalizer(path: Path | str, normalizer: Normalizer, head: Output, kind: str = "mlp") -> None:
+    """One safetensors file, with a digest of the head it belongs to."""
+    about = {"kind": kind, "head": digest_of(head)}
+    with atomic(Path(path)) as temporary:
+        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=about)
+
+
+def load_normalizer(path: Path | str, head: Output) -> Normalizer:
+    """A stored normalizer; refused for any head but the one it was fitted to."""
+    tensors, about = read_tensors(Path(path))
+    if about.get("head") != digest_of(head):
+        raise UserError(f"{path} belongs to another head than this one ({head.V:,} x {head.d}). Fit it again.")
+    try:
+        normalizer: Normalizer = load(CALIBRATIONS.find(about.get("kind", "")).make)().load(tensors, head)
+    except (KeyError, ValueError, RuntimeError):
+        raise UserError(f"{path} does not hold a normalizer of this head. Fit it again.") from None
+    return normalizer
+
+
+def _spool(contexts: Tensor | Iterable[Tensor], d: int) -> np.ndarray:
+    """All contexts (n, d) as float32 in an unnamed file: they need not fit in memory."""
+    with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
+        for c in [contexts] if isinstance(contexts, Tensor) else contexts:
+            if c.dim() != 2 or c.shape[1] != d:
+                raise UserError(f"contexts must be (n, {d}), as the head's rows are; found {tuple(c.shape)}.")
+            handle.write(c.detach().float().cpu().contiguous().numpy().tobytes())
+        size = handle.tell() // (4 * d)
+        return np.memmap(handle, np.float32, "r+", shape=(size, d)) if size else np.zeros((0, d), np.float32)
+
+
+def _pieces(rows: np.ndarray, chosen: np.ndarray, size: int = 4096) -> Contexts:
+    def pieces(most: int) -> Iterator[Tensor]:
+        for at in range(0, len(rows), size):
+            piece = rows[at : at + size][chosen[at : at + size]][:most]
+            if len(piece):
+                yield torch.from_numpy(np.ascontiguousarray(piece))
+            most -= len(piece)
+            if most <= 0:
+                return
+
+    return pieces

@@ -1,0 +1,56 @@
+"""What screen and int8 share: a preview of all scores, the largest of them replaced by exact ones, log-sum-exp over both."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from selfnorm.nn.normalizers import Normalizer
+from selfnorm.nn.output import Output, link_of
+
+HELD = 1 << 26  # bytes of scores, or of gathered rows, held at a time
+
+
+class TopExact(Normalizer):
+    """g(c) = logsumexp over the exact scores of the `top` words of a preview and the preview of all others.
+
+    The rows of the head are shared, never copied. The largest score is among the exact ones, so g(c) is hardly ever below
+    it: log p does not exceed 0 by more than the preview errs.
+    """
+
+    top: Tensor
+
+    def __init__(self, head: Output, tensors: dict[str, Tensor]) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+        self._head = (head.without_normalizer(),)  # in a tuple: it is not a part of this module
+
+    def preview_scores(self, c: Tensor) -> Tensor:
+        """w·c + b_w of all words (n, V), approximately, before the link."""
+        raise TypeError("TopExact is a base class: use Screen or Int8")
+
+    def multiply_adds(self) -> float:
+        """Per context; an int8 multiply-add counts as a quarter, a bf16 one as a half."""
+        raise TypeError("TopExact is a base class: use Screen or Int8")
+
+    def forward(self, c: Tensor) -> Tensor:
+        head, flat = self._head[0], c.reshape(-1, c.shape[-1])
+        size = max(1, min(512, HELD // (4 * head.V)))
+        parts = [self._log_z(head, piece) for piece in torch.split(flat, size)]
+        return (torch.cat(parts) if parts else flat.new_zeros(0)).view(c.shape[:-1])
+
+    def _log_z(self, head: Output, c: Tensor) -> Tensor:
+        m = link_of(head.link)(self.preview_scores(c))
+        words = m.topk(int(self.top), dim=1, sorted=False).indices
+        return m.scatter_(1, words, exact_scores(head, c, words)).logsumexp(1)
+
+
+def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:
+    """m of each context's own words (n, k), with the gathered rows of a few contexts held at a time."""
+    size = max(1, HELD // (4 * words.shape[1] * head.d))
+    parts = []
+    for some, w in zip(torch.split(c, size), torch.split(words, size), strict=True):
+        rows = head.weight[w].to(c.dtype)
+        parts.append(torch.bmm(rows, some.unsqueeze(2)).squeeze(2) + head.bias[w].squeeze(2).to(c.dtype))
+    return link_of(head.link)(torch.cat(parts)).float()

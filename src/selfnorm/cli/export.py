@@ -1,0 +1,43 @@
+"""selfnorm export"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from selfnorm._util.console import say
+from selfnorm.cli.options import Kind
+
+
+def export(
+    run: Path, /, *, to: Annotated[Literal["onnx"], Parameter(name="--to")] = "onnx",
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    exact: Annotated[bool, Parameter(negative="")] = False, int8: Annotated[bool, Parameter(negative="")] = False,
+    calibration: Kind = None,
+) -> None:  # fmt: skip
+    """Export a model as an ONNX graph that scores candidate words only, for use without torch.
+
+    Parameters
+    ----------
+    run
+        Run folder made by selfnorm train.
+    to
+        The format.
+    out
+        File to write (default model.onnx in the run folder), with its vocabulary and a JSON next to it.
+    exact
+        Also give exact log Z (multiplies by the whole output table).
+    int8
+        Quantize the weights to eight bits.
+    """
+    from selfnorm.runs.calibrations import signed
+    from selfnorm.runs.folder import open_run
+    from selfnorm.scoring.onnx.export import export as work
+
+    opened = open_run(run)
+    scorer, kind = opened.scorer(exact, calibration), opened.kind(calibration)
+    path = out or run / ("model.int8.onnx" if int8 else "model.onnx")
+    work(scorer.model, scorer.vocab, path, exact, int8, signed(opened, "", kind))
+    say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")

@@ -1,0 +1,41 @@
+"""selfnorm report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from selfnorm._util.console import say
+
+
+def report(
+    folder: Path,
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("report.html"),
+    title: str = "selfnorm report",
+    index: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Turn every measurement below a folder into one self-contained page, or into Markdown or CSV tables.
+
+    Parameters
+    ----------
+    folder
+        A run, a study folder or results/.
+    out
+        report.html, report.md or report.csv.
+    index
+        Write FOLDER/README.md instead: one row per run, with its command, version and main numbers.
+    """
+    if index:
+        from selfnorm.report.index import NAME, write_index
+
+        write_index(folder)
+        say(f"index: {folder / NAME}")
+        return
+    from selfnorm.report.page import write_report
+
+    tables = write_report(folder, out, title)
+    say(f"{len(tables)} tables: {out}")

@@ -1,0 +1,81 @@
+"""selfnorm score"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from selfnorm._util.console import say
+from selfnorm._util.errors import UserError
+from selfnorm.cli.options import Json, Kind, Normalized, Tokenized, warn_of_unknown
+
+if TYPE_CHECKING:
+    from selfnorm.data.vocab import Unknown
+
+
+def score(
+    run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
+    eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
+    calibration: Kind = None, tokenized: Tokenized = False, json_: Json = False,
+) -> None:  # fmt: skip
+    """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
+
+    Text is tokenized as the training text was. With --tokenized, words are separated by spaces and taken as they are.
+
+    Parameters
+    ----------
+    run
+        Run folder made by selfnorm train.
+    text
+        File of sentences; without it, stdin.
+    per_word
+        One score per word (and <eos>) instead of their sum.
+    eos
+        Count the end of the sentence as a word.
+    log10
+        Base-10 logarithms, as n-gram tools use.
+    unk_penalty
+        Added to the score of every word outside the vocabulary.
+    """
+    from selfnorm.data.vocab import Unknown
+    from selfnorm.runs.calibrations import remaining_sigma
+    from selfnorm.runs.folder import open_run
+
+    opened = open_run(run)
+    scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
+    left = remaining_sigma(opened, kind)
+    if left is not None and not normalized:
+        say(f"calibrated with {kind}: sigma_z {left:.3f} left on the validation text")
+    base, unknown = math.log(10) if log10 else 1.0, Unknown(scorer.vocab)
+    split = str.split if tokenized else scorer.tokenize
+    for scores in scorer.stream(_counted((split(line) for line in _lines(text)), unknown), eos):
+        values = [float(s) / base for s in scores]
+        if json_:
+            print(json.dumps({"score": sum(values), "words": values}))
+        else:
+            print(" ".join(f"{v:.4f}" for v in values) if per_word else f"{sum(values):.4f}")
+    warn_of_unknown(unknown)
+
+
+def _counted(sentences: Iterable[list[str]], unknown: Unknown) -> Iterator[list[str]]:
+    for words in sentences:
+        unknown.add(words)
+        yield words
+
+
+def _lines(text: Path | None) -> Iterator[str]:
+    if text is not None and not text.is_file():
+        raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
+    handle: Any = sys.stdin.buffer if text is None else text.open("rb")
+    with handle:
+        for number, line in enumerate(handle, 1):
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
+            except UnicodeDecodeError:
+                raise UserError(f"{text or 'stdin'} line {number} is not UTF-8. Convert it first with iconv.") from None

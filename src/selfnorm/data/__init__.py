@@ -1,0 +1,1 @@
+"""Data: text files to tokens, tokens to ids, ids to windows."""

@@ -1,0 +1,141 @@
+"""Corpus: a prepared text on disk, opened as memory-mapped ids, made once and reused while nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from selfnorm._util.console import progress
+from selfnorm._util.errors import UserError
+from selfnorm._util.files import cache_folder, holding, read_json, write_json
+from selfnorm.config.recipe import Data
+from selfnorm.data.encode import encode, shuffle_and_hold_out
+from selfnorm.data.sources.base import SPLITS, Source
+from selfnorm.data.sources.find import find_source
+from selfnorm.data.vocab import Vocab, read_vocab
+
+FORMAT = 3  # raise when the meaning of prepared files changes
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A vocabulary and the ids of train, valid and test (int32, memory-mapped)."""
+
+    name: str
+    vocab: Vocab
+    splits: dict[str, np.ndarray]
+    fingerprint: str = ""  # of the text it was made from
+    tokens: str = "whitespace"  # its tokenizer
+
+    def __getitem__(self, split: str) -> np.ndarray:
+        if split not in self.splits:
+            raise UserError(f'There is no split "{split}" in {self.name}; it has {", ".join(self.splits)}.')
+        return self.splits[split]
+
+    def counts(self, at_once: int = 1 << 22) -> np.ndarray:
+        """How often each word stands in the training text as it is used, which `max_words` may have shortened."""
+        total, ids = np.zeros(len(self.vocab), dtype=np.int64), self["train"]
+        for start in range(0, len(ids), at_once):
+            total += np.bincount(ids[start : start + at_once], minlength=len(total))
+        return total
+
+    def sentences(self, split: str, at_once: int = 1 << 20) -> Iterator[list[str]]:
+        """The words of each sentence as the models see them, without <eos>; the text is never held as a whole."""
+        ids, words, eos = self[split], self.vocab.words, self.vocab.eos
+        sentence: list[str] = []
+        for start in range(0, len(ids), at_once):
+            for i in ids[start : start + at_once].tolist():
+                if i == eos:
+                    yield sentence
+                    sentence = []
+                else:
+                    sentence.append(words[i])
+        if sentence:
+            yield sentence
+
+
+def open_corpus(data: Data) -> Corpus:
+    """The prepared text a recipe names, prepared now if it is not there yet."""
+    source = find_source(data)
+    folder = cache_folder() / f"{data.name}-{_key(data, source)}"
+    with _alone(folder):
+        if not (folder / "corpus.json").exists():
+            _prepare(folder, data, source)
+    splits = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
+    if data.max_words:
+        splits["train"] = splits["train"][: data.max_words]
+    return Corpus(data.name, read_vocab(folder / "vocab.txt"), splits, source.fingerprint, source.tokens)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Runs that start together prepare a text once: the others wait and use the result."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with holding(folder.with_name(f".{folder.name}.lock"), -1, ""):
+        yield
+
+
+def describe(data: Data) -> dict[str, object]:
+    """What corpus.json says: counts and where the ids are."""
+    open_corpus(data)
+    source = find_source(data)
+    folder = cache_folder() / f"{data.name}-{_key(data, source)}"
+    return {**read_json(folder / "corpus.json"), "folder": str(folder)}
+
+
+def _key(data: Data, source: Source) -> str:
+    parts = [FORMAT, source.fingerprint, data.min_count or source.min_count, source.tokens]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _prepare(folder: Path, data: Data, source: Source) -> None:
+    """Encode into a neighbour folder and rename it: a prepared text is whole or absent."""
+    min_count = data.min_count or source.min_count
+    with progress(f"encode {data.name}", None, "lines") as advance:
+        vocab, splits = encode(source.splits, min_count, source.tokens, advance)
+        if source.held_out:
+            splits = shuffle_and_hold_out(splits["train"], vocab.eos, source.held_out)
+            vocab = Vocab(vocab.words, np.bincount(splits["train"], minlength=len(vocab)).tolist())
+    _check(data.name, source, vocab, splits)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        for split, ids in splits.items():
+            np.save(part / f"{split}.npy", ids)
+        vocab.write(part / "vocab.txt")
+        counts = {split: len(ids) for split, ids in splits.items()}
+        unknown = {split: int((ids == vocab.unk).sum()) for split, ids in splits.items()}
+        write_json(
+            part / "corpus.json",
+            {
+                "name": data.name,
+                "V": len(vocab),
+                "tokenizer": source.tokens,
+                "tokens": counts,
+                "unk": unknown,
+                "min_count": min_count,
+            },
+        )
+        if folder.exists():  # an unfinished folder of an older version
+            shutil.rmtree(folder)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _check(name: str, source: Source, vocab: Vocab, splits: dict[str, np.ndarray]) -> None:
+    counts = {split: len(ids) for split, ids in splits.items()} | {"V": len(vocab)}
+    for key, expected in source.expected.items():
+        if counts[key] != expected:
+            raise UserError(f"{name}: {key} has {counts[key]:,} tokens, but {expected:,} were expected.")
+    for split, ids in splits.items():
+        if len(ids) < 2:
+            raise UserError(f"{name}: the {split} text has {len(ids)} tokens; at least 2 are needed. Give more text.")

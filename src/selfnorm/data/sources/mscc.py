@@ -1,0 +1,92 @@
+"""The training novels of the Microsoft Sentence Completion Challenge, as shuffled sentences.
+
+Each file is a Project Gutenberg etext: header and closing notice are removed, hard-wrapped lines are joined into
+paragraphs, paragraphs are split into sentences. The archive is read as a stream; nothing is unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from selfnorm._util.errors import UserError
+from selfnorm.config.recipe import Data
+from selfnorm.data.sources.base import Lines, Source, data_folder
+from selfnorm.data.tokenizers import sentences_of
+
+NAMES = (
+    "Holmes_Training_Data.tar.xz",
+    "Holmes_Training_Data.tar.gz",
+    "Holmes_Training_Data.tar",
+    "Holmes_Training_Data",
+)
+ENDING = re.compile(r"^.*\bEnd of (?:the |this )?Project Gutenberg.*$", re.IGNORECASE | re.MULTILINE)
+GAP = re.compile(r"\n[ \t]*\n")
+
+
+def source(data: Data) -> Source:
+    """Sentences of all novels in the archive's order."""
+    folder = data_folder(data.folder)
+    if folder is None:
+        raise UserError(
+            "mscc needs the folder that holds Holmes_Training_Data.tar.xz: name it with data.folder or SELFNORM_DATA."
+        )
+    places = [base / name for base in (folder, folder / "mscc") for name in NAMES]
+    found = next((path for path in places if path.exists()), None)
+    if found is None:
+        raise UserError(f"{NAMES[0]} (or the unpacked folder) is not in {folder} nor in {folder / 'mscc'}.")
+    stamp = _digest_of_folder(found) if found.is_dir() else _digest(found)
+    splits: dict[str, Lines] = {"train": lambda: _sentences(found)}
+    return Source(splits, f"mscc-{stamp}", min_count=10, tokens="words", held_out=5_000)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()[:24]
+
+
+def _digest_of_folder(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in _novels(folder):
+        digest.update(f"{file.relative_to(folder).as_posix()}\0{_digest(file)}\n".encode())
+    return digest.hexdigest()[:24]
+
+
+def _novels(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix.upper() == ".TXT" and file.is_file())
+
+
+def _sentences(path: Path) -> Iterator[str]:
+    for text in _texts(path):
+        for paragraph in GAP.split(body(text)):
+            yield from sentences_of(" ".join(paragraph.split()))
+
+
+def _texts(path: Path) -> Iterator[str]:
+    if path.is_dir():
+        for file in _novels(path):
+            yield file.read_bytes().decode("latin-1")
+        return
+    try:
+        with tarfile.open(path, "r|*") as archive:
+            for member in archive:
+                handle = (
+                    archive.extractfile(member) if member.isfile() and member.name.upper().endswith(".TXT") else None
+                )
+                if handle is not None:
+                    yield handle.read().decode("latin-1")
+    except tarfile.TarError as error:
+        raise UserError(f"{path} is not a whole archive ({error}). Copy it again.") from None
+
+
+def body(text: str) -> str:
+    """The novel itself: after the last line with *END and SMALL PRINT, before the first closing notice after it."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    start = 0
+    for line in re.finditer(r"^.*\*END.*SMALL PRINT.*$|^.*SMALL PRINT.*\*END.*$", text, re.MULTILINE):
+        start = line.end()
+    ending = ENDING.search(text, max(start, len(text) // 2))
+    return text[start : ending.start() if ending else len(text)]

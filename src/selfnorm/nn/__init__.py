@@ -1,0 +1,1 @@
+"""Networks: encoders (words to c), the output layer (c to m and log Z), noise and normalizers."""

@@ -1,0 +1,51 @@
+"""Recurrent encoders: LSTM and GRU."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from selfnorm.config.recipe import Model
+from selfnorm.nn.encoders import State, drop
+
+
+class Recurrent(nn.Module):
+    """A word table and a stack of recurrent layers, dropout on the non-recurrent connections.
+
+    The word table is looked up with sparse gradients: a window touches only the rows it names.
+    Zaremba et al. (2014); section 5.1 of the paper.
+    """
+
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU], V: int, d: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.d, self.dropout = d, dropout
+        self.table = nn.Parameter(torch.empty(V, d))
+        self.layers = nn.ModuleList(kind(d, d) for _ in range(layers))
+
+    def initialize(self, init: float, rng: torch.Generator) -> None:
+        """Every weight uniform in [-init, init]."""
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.uniform_(-init, init, generator=rng)
+
+    def forward(self, tokens: Tensor, state: State | None, rng: torch.Generator | None = None) -> tuple[Tensor, State]:
+        x = drop(F.embedding(tokens.t(), self.table, sparse=True), self.dropout, rng)  # (T, B, d)
+        following: State = []
+        for index, layer in enumerate(self.layers):
+            x, after = layer(x, _unpack(state[index]) if state else None)
+            x = drop(x, self.dropout, rng)
+            following.append(after if isinstance(after, tuple) else (after,))
+        return x.transpose(0, 1), following
+
+
+def _unpack(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+    return state if len(state) > 1 else state[0]
+
+
+def lstm(V: int, settings: Model) -> Recurrent:
+    return Recurrent(nn.LSTM, V, settings.d, settings.layers, settings.dropout)
+
+
+def gru(V: int, settings: Model) -> Recurrent:
+    return Recurrent(nn.GRU, V, settings.d, settings.layers, settings.dropout)

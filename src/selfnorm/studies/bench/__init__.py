@@ -1,0 +1,1 @@
+"""Benchmarks users can run too: interleaved, medians, ratios to the unavoidable cost."""

@@ -1,0 +1,1 @@
+"""n-best lists: one file per format, each reads and writes it."""

@@ -1,0 +1,1 @@
+"""Training: the loop, the optimizer, checkpoints, and the trainer of a run."""

@@ -1,0 +1,92 @@
+"""Checkpoints: everything the next step depends on, in one file, so that it is whole or old."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from selfnorm._util.errors import UserError
+from selfnorm._util.files import atomic, write_text
+from selfnorm._util.tensors import read_tensors
+from selfnorm.nn.encoders import State
+from selfnorm.nn.model import LanguageModel
+from selfnorm.runs.folder import Run
+from selfnorm.runs.history import read_history, trained_epochs
+from selfnorm.runs.weights import fill, tensors_of
+from selfnorm.training.loop import Place
+from selfnorm.training.optimizer import Optimizer
+
+FILE = "checkpoint.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a training is, what it has measured, and the seconds it has taken."""
+
+    place: Place = field(default_factory=Place)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def save_checkpoint(
+    run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator, progress: Progress
+) -> None:
+    place = progress.place
+    tensors = {f"model.{name}": t for name, t in tensors_of(model).items()}
+    tensors |= {f"optimizer.{name}": t for name, t in optimizer.tensors().items()}
+    tensors["rng"] = rng.get_state()
+    for i, layer in enumerate(place.state or []):
+        tensors |= {f"state.{i}.{j}": part.contiguous() for j, part in enumerate(layer)}
+    numbers = {name: getattr(place, name) for name in ("epoch", "window", "fit", "penalty", "words")}
+    about = {"place": numbers, "history": progress.history, "seconds": progress.seconds}
+    with atomic(run.file(FILE)) as temporary:
+        save_file(tensors, temporary, metadata={name: json.dumps(value) for name, value in about.items()})
+    write_history(run, progress.history)
+
+
+def write_history(run: Run, history: list[dict[str, Any]]) -> None:
+    write_text(run.file("history.jsonl"), "".join(json.dumps(line) + "\n" for line in history))
+
+
+def load_checkpoint(run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator) -> Progress:
+    """Restore weights, optimizer and random generator, and say where training was; the very beginning if nothing was trained."""
+    if not run.file(FILE).exists():
+        return _without(run)
+    tensors, metadata = read_tensors(run.file(FILE))
+    fill(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
+    optimizer.restore({n.removeprefix("optimizer."): t for n, t in tensors.items() if n.startswith("optimizer.")})
+    rng.set_state(tensors["rng"])
+    state = _state(tensors)
+    about = {name: json.loads(text) for name, text in metadata.items()}
+    history = about["history"]
+    seconds = about.get("seconds", history[-1]["seconds"] if history else 0.0)  # older files have none
+    return Progress(Place(**about["place"], state=state or None), history, float(seconds))
+
+
+def _state(tensors: dict[str, Tensor]) -> State:
+    """The encoder's state from tensors named state.LAYER.PART, however many parts a layer has."""
+    layers: dict[int, dict[int, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("state."):
+            layer, part = map(int, name.removeprefix("state.").split("."))
+            layers.setdefault(layer, {})[part] = tensor
+    return [tuple(layers[i][j] for j in sorted(layers[i])) for i in sorted(layers)]
+
+
+def _without(run: Run) -> Progress:
+    """A finished run needs no checkpoint; one that was stopped cannot go on, and must not be trained over."""
+    epochs, weights = run.recipe.training.epochs, [run.file(f"{name}.safetensors") for name in ("model", "best")]
+    trained = trained_epochs(run.folder)
+    if trained >= epochs and all(path.exists() for path in weights):
+        return Progress(Place(epoch=epochs + 1), read_history(run.file("history.jsonl")))
+    if trained:  # a history is only ever written after a checkpoint
+        raise UserError(
+            f"{run.folder} was trained for {trained:g} of {epochs} epochs but has no {FILE}, so training cannot go on. "
+            "Choose another folder, or remove this one to start over."
+        )
+    return Progress()

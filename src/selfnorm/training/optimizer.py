@@ -1,0 +1,64 @@
+"""The optimizer of a model: sparse SGD on the word tables, and SGD or AdamW on everything else.
+
+With `sgd` every parameter takes the same step (training/sgd.py). With `adamw` the parameters that are not word tables take AdamW's,
+at the rate `dense_rate`; the tables keep SGD, because Adam would touch every row at every step. One norm over all gradients is
+clipped either way.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from selfnorm.config.recipe import Training
+from selfnorm.nn.model import LanguageModel
+from selfnorm.training import sgd
+
+
+class Optimizer:
+    """`own` is the encoder's own choice, taken where the recipe names none."""
+
+    def __init__(self, model: LanguageModel, training: Training, own: str = "sgd") -> None:
+        self.training = training
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        self.adamw: torch.optim.AdamW | None = None
+        self.dense: list[nn.Parameter] = []
+        if (training.optimizer or own) == "adamw":
+            tables = {id(model.encoder.table), *(id(p) for p in model.output.parameters())}
+            self.dense = [p for p in parameters if id(p) not in tables]
+            self.adamw = torch.optim.AdamW(self.dense, lr=training.dense_rate, weight_decay=0.01)
+        chosen = {id(p) for p in self.dense}
+        self.tables = [p for p in parameters if id(p) not in chosen]
+
+    def step(self, learning_rate: float) -> float:
+        """One step with the gradients that are there; returns their norm before clipping."""
+        if self.adamw is None:
+            return sgd.step(self.tables, learning_rate, self.training.clip)
+        norm = sgd.norm_of([*self.tables, *self.dense])
+        scale = min(1.0, self.training.clip / norm) if norm > 0 else 1.0
+        for parameter in self.dense:
+            if parameter.grad is not None:
+                parameter.grad.mul_(scale)
+        for group in self.adamw.param_groups:
+            group["lr"] = self.training.dense_rate * learning_rate / self.training.learning_rate
+        self.adamw.step()
+        self.adamw.zero_grad(set_to_none=True)
+        sgd.step(self.tables, learning_rate * scale, float("inf"))
+        return norm
+
+    def tensors(self) -> dict[str, Tensor]:
+        """AdamW's state by name, for a checkpoint; nothing for SGD, which has none."""
+        if self.adamw is None:
+            return {}
+        states = self.adamw.state_dict()["state"]
+        return {f"{i}.{name}": t for i, state in states.items() for name, t in state.items()}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        if self.adamw is None or not tensors:
+            return
+        table = self.adamw.state_dict()
+        table["state"] = {}
+        for name, tensor in tensors.items():
+            place, _, key = name.partition(".")
+            table["state"].setdefault(int(place), {})[key] = tensor
+        self.adamw.load_state_dict(table)

@@ -1,0 +1,130 @@
+"""Train a run from where it stands to its end: validate, keep the best, write checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import Any
+
+from selfnorm._util.console import progress
+from selfnorm._util.errors import Diverged, UserError
+from selfnorm._util.memory import peak_megabytes
+from selfnorm.criteria.build import Criterion
+from selfnorm.data.corpus import Corpus
+from selfnorm.data.windows import Windows
+from selfnorm.evaluation.measure import validate
+from selfnorm.nn.model import LanguageModel
+from selfnorm.registry.encoders import ENCODERS
+from selfnorm.runs.folder import Run, forget_measured
+from selfnorm.runs.history import best_line
+from selfnorm.runs.weights import begin, save_weights
+from selfnorm.training.checkpoint import load_checkpoint, save_checkpoint, write_history
+from selfnorm.training.loop import Place, learning_rate, train
+from selfnorm.training.optimizer import Optimizer
+
+log = logging.getLogger("selfnorm")
+
+
+class Trainer:
+    """Validates, keeps the best, checkpoints by the clock and at every epoch."""
+
+    def __init__(self, run: Run, corpus: Corpus, criterion: Criterion, windows: Windows) -> None:
+        self.run, self.corpus, self.training = run, corpus, run.recipe.training
+        self.criterion, self.windows = criterion, windows
+        self.model, self.rng = begin(run.recipe, len(corpus.vocab), criterion)
+        self.optimizer = Optimizer(self.model, self.training, ENCODERS.find(run.recipe.model.encoder).optimizer)
+        self.at = load_checkpoint(run, self.model, self.optimizer, self.rng)
+
+    def train(self) -> None:
+        per_window, left = self.training.batch * self.training.steps, self._windows_left()
+        if left < 0:
+            raise UserError(
+                f"{self.run.folder} is in epoch {self.at.place.epoch}; training.epochs = {self.training.epochs} is fewer. "
+                "Choose another folder."
+            )
+        if left == 0:
+            self._finish_writing()
+            return
+        if not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
+            log.warning(
+                "The training text has no <unk>, so the score of unseen words is not learnt. Set a larger data.min_count, which turns "
+                "rare words into <unk>, or score with an unk_penalty."
+            )
+        steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.at.place, self.optimizer)
+        lap = saved = validated = time.monotonic()
+        with progress(f"train {self.run.folder.name}", left * per_window) as advance:
+            for place in steps:
+                advance(per_window)
+                now = time.monotonic()
+                self.at.seconds, lap = self.at.seconds + now - lap, now
+                whole = place.window == len(self.windows)
+                if whole or _minutes_passed(now - validated, self.training.validate_minutes):
+                    self._keep_best(self._line(place))
+                    save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at)
+                    saved = validated = time.monotonic()
+                elif now - saved > 60 * self.training.checkpoint_minutes:
+                    save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at)
+                    saved = time.monotonic()
+        save_weights(self.run.file("model.safetensors"), self._usable())
+
+    def _windows_left(self) -> int:
+        done = (self.at.place.epoch - 1) * len(self.windows) + self.at.place.window
+        return self.training.epochs * len(self.windows) - done
+
+    def _finish_writing(self) -> None:
+        """All is trained; a process that was killed may not have written the last files."""
+        last, checkpoint = self.run.file("model.safetensors"), self.run.file("checkpoint.safetensors")
+        if not last.exists() or (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last.stat().st_mtime_ns):
+            save_weights(last, self._usable())
+        write_history(self.run, self.at.history)
+
+    def _usable(self) -> LanguageModel:
+        """The model whose m estimates log p, as everything after training expects it."""
+        return self.model.with_output(self.criterion.recover(self.model.output))
+
+    def _line(self, place: Place) -> dict[str, Any]:
+        numbers = validate(self._usable(), self.corpus["valid"])
+        if not math.isfinite(numbers["perplexity"]):
+            raise Diverged(
+                f"The validation perplexity became {numbers['perplexity']} in epoch {place.epoch}. The last checkpoint is kept. "
+                "Try a lower training.learning_rate, a smaller criterion.alpha, or model.squash = true."
+            )
+        return {
+            "epoch": round(place.epoch - 1 + place.window / len(self.windows), 4),
+            "learning_rate": learning_rate(self.training, place.epoch),
+            "fit": place.fit / place.words,
+            "penalty": place.penalty / place.words,
+            **numbers,
+            "seconds": round(self.at.seconds, 2),
+            "megabytes": round(peak_megabytes()),
+        }
+
+    def _keep_best(self, line: dict[str, Any]) -> None:
+        best = best_line(self.at.history)
+        if best is None or line["perplexity"] < best["perplexity"] or not self.run.file("best.safetensors").exists():
+            self._report_stale(forget_measured(self.run))
+            save_weights(self.run.file("best.safetensors"), self._usable())
+            forget_measured(
+                self.run
+            )  # once more: what was written while the weights were saved belongs to the old ones
+        self.at.history.append(line)
+        log.info(
+            "%s: epoch %g  valid perplexity %.2f  mu_z %+.3f  sigma_z %.3f  (%.0f s)",
+            self.run.folder.name, line["epoch"], line["perplexity"], line["mu_z"], line["sigma_z"], line["seconds"],
+        )  # fmt: skip
+        if line["perplexity"] > len(self.corpus.vocab):
+            log.warning(
+                "That is worse than guessing among all words. Try a lower training.learning_rate: 1 suits a text of PTB's size."
+            )
+
+    def _report_stale(self, gone: list[str]) -> None:
+        graphs = [path.name for path in sorted(self.run.folder.glob("*.onnx"))]
+        if gone:
+            log.info("%s: better weights. Removed stale results: %s.", self.run.folder.name, ", ".join(gone))
+        if graphs:
+            log.warning("%s in %s is of older weights: export it again.", ", ".join(graphs), self.run.folder)
+
+
+def _minutes_passed(seconds: float, minutes: float) -> bool:
+    return minutes > 0 and seconds > 60 * minutes
