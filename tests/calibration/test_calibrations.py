@@ -54,7 +54,7 @@ def test_frequent_words_leave_less_to_learn() -> None:
     for frequent in (0, 20):
         rng = torch.Generator().manual_seed(3)
         c, network = torch.randn(4000, 5, generator=rng), Mlp(5, (16,), frequent)
-        start_rows(network, output, torch.arange(network.frequent.out_features))
+        start_rows(network, output, torch.arange(frequent))
         fit(network, c[:3000].numpy(), output.log_z(c[:3000]).numpy(), Budget(passes=4), rng)
         with torch.no_grad():
             left.append(float((network(c[3000:]) - output.log_z(c[3000:])).std()))

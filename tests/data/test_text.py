@@ -51,7 +51,7 @@ def test_a_prepared_text_is_memory_mapped_and_reused(tmp_path: Path, monkeypatch
     data = Data(name="own", folder=str(three_files(tmp_path / "t")))
     corpus = open_corpus(data)
     assert isinstance(corpus["train"], np.memmap)
-    monkeypatch.setattr("selfnorm.text.corpus.encode", lambda *a: pytest.fail("encoded again"))
+    monkeypatch.setattr("selfnorm.data.corpus.encode", lambda *a: pytest.fail("encoded again"))
     open_corpus(data)
     three_files(tmp_path / "t", train="q r s q r s\n" * 30)
     with pytest.raises(pytest.fail.Exception):
@@ -190,13 +190,13 @@ def test_a_folder_of_novels_is_known_by_what_is_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "Holmes_Training_Data"
     folder.mkdir()
     (folder / "A.TXT").write_text("one")
-    stamps = [mscc.source(tmp_path)[1]]
+    stamps = [mscc.source(Data(name="mscc", folder=str(tmp_path))).fingerprint]
     (folder / "A.TXT").write_text("two")
-    stamps.append(mscc.source(tmp_path)[1])
+    stamps.append(mscc.source(Data(name="mscc", folder=str(tmp_path))).fingerprint)
     (folder / "b.txt").write_text("three")
-    stamps.append(mscc.source(tmp_path)[1])
+    stamps.append(mscc.source(Data(name="mscc", folder=str(tmp_path))).fingerprint)
     (folder / "notes.md").write_text("not a novel")
-    assert len(set(stamps)) == 3 and mscc.source(tmp_path)[1] == stamps[-1]
+    assert len(set(stamps)) == 3 and mscc.source(Data(name="mscc", folder=str(tmp_path))).fingerprint == stamps[-1]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:

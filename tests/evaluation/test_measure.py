@@ -77,7 +77,7 @@ def test_memory_is_bounded_by_the_slice(model: LanguageModel, monkeypatch: pytes
     held, scores = [], one_pass.scores
     monkeypatch.setattr(one_pass, "scores", lambda *given: held.append(scores(*given)) or held[-1])
     assert measure(model, ids).sigma_z == pytest.approx(whole.sigma_z, abs=1e-6)
-    assert held and all(m.numel() <= max(7 * 64, len(m)) and m.shape[1] < 30 for m in held), "never all words at once"
+    assert held and all(m.numel() <= 7 * 64 or m.shape[1] == 1 for m in held), "a slice at a time, or a single word"
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
-from selfnorm.nn.int8 import balance, int8_scores, quantize_rows
+from selfnorm.nn.int8 import Int8Rows, balance
 from selfnorm.nn.output import Output
 
 CONTEXTS = 20_000  # enough for the channels' largest values
@@ -31,9 +31,10 @@ class Int8(TopExact):
         super().__init__(head, tensors)
         if self.rows.shape != head.weight.shape:
             raise ValueError("rows of another head")
+        self._rows = Int8Rows(self.rows, self.row_scale)
 
     def preview_scores(self, c: Tensor) -> Tensor:
-        return int8_scores(c / self.factor, self.rows, self.row_scale).add_(self._head[0].bias.view(-1).float())
+        return self._rows.scores(c / self.factor).add_(self._head[0].bias.view(-1).float())
 
     def multiply_adds(self) -> float:
         return self.rows.numel() / 4 + int(self.top) * len(self.factor)
@@ -51,7 +52,7 @@ class Quantization:
             task.advance(len(c))
         factor = balance(head.weight.float(), largest)
         pieces = torch.split(head.weight, 4096)
-        rows, scales = zip(*(quantize_rows(piece.float() * factor) for piece in pieces), strict=True)
+        rows, scales = zip(*(Int8Rows.quantized(piece.float() * factor) for piece in pieces), strict=True)
         top = min(task.budget.top or TOP, head.V)
         tensors = {"factor": factor, "rows": torch.cat(rows), "row_scale": torch.cat(scales), "top": torch.tensor(top)}
         return Int8(head, tensors), replace(task.budget, contexts=count, top=top)

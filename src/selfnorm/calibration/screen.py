@@ -1,14 +1,14 @@
 """screen: all scores approximately from a few directions, the largest exactly, log-sum-exp over both. Nothing is learnt.
 
-    log Z ≈ logsumexp over all words of  m(w,c) exactly               for the `top` words of the preview
-                                         A_w·y + b_w + u_w            for the others,  y = (c - mean)·P
+    log Z ≈ logsumexp over all words of  m(w,c) exactly                       for the `top` words of the preview
+                                         A_w·y + b_w + ½ s(c) v_w             for the others,  y = (c - mean)·P
 
 The preview is the best one of rank r for the contexts' distribution: with S their covariance, A·P is the truncated SVD of W·S^½.
-u_w is half the variance of what the preview drops of word w: the mean of e^x is e^(variance/2) for a normal x. Where a model is
-sure, its top words are the sum, and they are exact; where it is not, errors of many words cancel.
+v_w is the variance of what the preview drops of word w: the mean of e^x is e^(variance/2) for a normal x. s(c) says how large
+the dropped part of this context is, 1 on average: a context unlike those fitted on has a larger one. Where a model is sure, its top
+words are the sum, and they are exact; where it is not, errors of many words cancel.
 
-It needs a covariance from some ten thousand contexts of every kind of text it will be used on: fitted on one domain alone, it
-fails on others.
+It needs a covariance from some ten thousand contexts, better of more than one kind of text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
-from selfnorm.nn.int8 import balance, int8_scores, quantize_rows
+from selfnorm.nn.int8 import Int8Rows, balance
 from selfnorm.nn.output import Output
 
 CONTEXTS = 60_000  # enough for a covariance
@@ -29,32 +29,42 @@ COST = {"float32": 1.0, "bf16": 0.5, "int8": 0.25}  # of a multiply-add
 
 
 class Screen(TopExact):
-    """The preview has rank r: r·d multiply-adds to project c, and V·r in float32, bf16 or int8."""
+    """The preview has rank r: d² multiply-adds to project c, and V·(r + 1) in float32, bf16 or int8."""
 
-    mean: Tensor
-    project: Tensor
-    preview: Tensor
-    offset: Tensor
+    mean: Tensor  # (d,)
+    project: (
+        Tensor  # (d, d): the first r columns are y, the others the dropped part, scaled so that its squares sum to s(c)
+    )
+    preview: Tensor  # (V, r + 1): A and ½ v
+    factor: Tensor  # (r + 1,) by which y and s are divided
     row_scale: Tensor
+    offset: Tensor  # (V,)
 
     def __init__(self, head: Output, tensors: dict[str, Tensor]) -> None:
         super().__init__(head, tensors)
         if len(self.preview) != head.V or len(self.mean) != head.d:
             raise ValueError("a preview of another head")
+        self._rows = Int8Rows(self.preview, self.row_scale) if self.kind == "int8" else None
 
     @property
     def kind(self) -> str:
         return {torch.int8: "int8", torch.bfloat16: "bf16"}.get(self.preview.dtype, "float32")
 
     def preview_scores(self, c: Tensor) -> Tensor:
-        y = (c.float() - self.mean) @ self.project
-        if self.kind == "int8":
-            return int8_scores(y, self.preview, self.row_scale).add_(self.offset)
+        y = directions(c, self.mean, self.project, self.preview.shape[1] - 1) / self.factor
+        if self._rows is not None:
+            return self._rows.scores(y).add_(self.offset)
         return (y.to(self.preview.dtype) @ self.preview.t()).float().add_(self.offset)
 
     def multiply_adds(self) -> float:
-        V, r = self.preview.shape
-        return len(self.mean) * r + COST[self.kind] * V * r + int(self.top) * len(self.mean)
+        (V, r), d = self.preview.shape, len(self.mean)
+        return d * d + COST[self.kind] * V * r + int(self.top) * d
+
+
+def directions(c: Tensor, mean: Tensor, project: Tensor, rank: int) -> Tensor:
+    """(y, s(c)) of contexts: (n, rank + 1)."""
+    every = (c.float() - mean) @ project
+    return torch.cat([every[:, :rank], every[:, rank:].square().sum(1, keepdim=True)], dim=1)
 
 
 class Screening:
@@ -102,21 +112,23 @@ def screen_tensors(
     for weight in torch.split(head.weight, 4096):
         scaled = weight.double() @ half
         gram += scaled.t() @ scaled
-    chosen = torch.linalg.eigh(gram).eigenvectors[:, -rank:]
-    project = (vectors / root) @ chosen  # (c - mean)·project has unit variances
+    importance, basis = torch.linalg.eigh(gram)
+    importance, basis = importance.flip(0).clamp(min=0), basis.flip(1)  # the most important direction first
+    every = (vectors / root) @ basis  # (c - mean)·every has unit variances
+    dropped = importance[rank:] / importance[rank:].sum().clamp(min=1e-30)
+    project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt()], dim=1)
     rows, offset = [], []
     for weight, bias in zip(torch.split(head.weight, 4096), torch.split(head.bias, 4096), strict=True):
         scaled = weight.double() @ half
-        kept = scaled @ chosen
-        dropped = (scaled.square().sum(1) - kept.square().sum(1)).clamp(min=0)
-        rows.append(kept.float())
-        offset.append((weight.double() @ mean + bias.double().view(-1) + dropped / 2).float())
-    preview, scale = torch.cat(rows), torch.ones(0)
+        kept = scaled @ basis[:, :rank]
+        variance = (scaled.square().sum(1) - kept.square().sum(1)).clamp(min=0)
+        rows.append(torch.cat([kept, variance.unsqueeze(1) / 2], dim=1).float())
+        offset.append((weight.double() @ mean + bias.double().view(-1)).float())
+    preview, scale, factor = torch.cat(rows), torch.ones(0), torch.ones(rank + 1)
     if kind == "int8":
-        factor = balance(preview, ((sample.double() - mean) @ project).abs().amax(0).float())
-        project = project / factor.double()
-        preview, scale = quantize_rows(preview * factor)
+        factor = balance(preview, directions(sample, mean.float(), project.float(), rank).abs().amax(0))
+        preview, scale = Int8Rows.quantized(preview * factor)
     elif kind == "bf16":
         preview = preview.bfloat16()
     numbers = {"mean": mean.float(), "project": project.float(), "offset": torch.cat(offset)}
-    return {**numbers, "preview": preview, "row_scale": scale}
+    return {**numbers, "preview": preview, "row_scale": scale, "factor": factor}

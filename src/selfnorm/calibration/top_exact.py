@@ -8,7 +8,7 @@ from torch import Tensor
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output, link_of
 
-HELD = 1 << 26  # bytes of scores, or of gathered rows, held at a time
+HELD = 1 << 26  # bytes of scores held at a time
 
 
 class TopExact(Normalizer):
@@ -47,10 +47,8 @@ class TopExact(Normalizer):
 
 
 def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:
-    """m of each context's own words (n, k), with the gathered rows of a few contexts held at a time."""
-    size = max(1, HELD // (4 * words.shape[1] * head.d))
-    parts = []
-    for some, w in zip(torch.split(c, size), torch.split(words, size), strict=True):
-        rows = head.weight[w].to(c.dtype)
-        parts.append(torch.bmm(rows, some.unsqueeze(2)).squeeze(2) + head.bias[w].squeeze(2).to(c.dtype))
-    return link_of(head.link)(torch.cat(parts)).float()
+    """m of each context's own words (n, k), one context at a time: no (n, k, d) tensor of gathered rows is held."""
+    scores = c.new_empty(words.shape, dtype=torch.float32)
+    for row, (one, w) in enumerate(zip(c.float(), words, strict=True)):
+        torch.mv(head.weight[w].float(), one, out=scores[row])
+    return link_of(head.link)(scores.add_(head.bias.view(-1)[words].float()))

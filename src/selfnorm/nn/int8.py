@@ -1,31 +1,83 @@
-"""Products of int8 matrices: balanced channels, a scale for each row, exact integer sums."""
+"""Products with int8 rows: balanced channels, a scale for each row, exact integer sums.
+
+Contexts use 8 bits and rows 7: pairs of products then fit the 16-bit sums of processors without VNNI, which saturate silently
+otherwise (measured on a real head: sigma_z 0.6 instead of 0.006). So every sum is exact, whatever computes it: onnxruntime where
+it is installed, float32 products of the same integers where it is not.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
+ROWS, CONTEXTS = 63, 127  # the largest integers on either side
+
 
 def balance(rows: Tensor, largest: Tensor) -> Tensor:
-    """The factor s (d,) of each column: rows·s and c/s use their eight bits alike, s_j = max|c_j|^½ / max|W_j|^½."""
+    """The factor s (d,) of each column: rows·s and c/s use their bits alike, s_j = max|c_j|^½ / max|W_j|^½."""
     return (largest.clamp(min=1e-12) / rows.abs().amax(0).clamp(min=1e-12)).sqrt()
 
 
-def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """int8 rows (n, d) and the scale of each (n,): rows ≈ int8 · scale."""
-    scale = rows.abs().amax(1).clamp(min=1e-12) / 127
-    return (rows / scale.unsqueeze(1)).round_().to(torch.int8), scale
+def quantize(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Integers (n, d) in ±most as floats, and the scale of each row (n,): x ≈ integers · scale."""
+    scale = x.abs().amax(1).clamp(min=1e-12) / most
+    return (x / scale.unsqueeze(1)).round_(), scale
 
 
-def int8_scores(c: Tensor, rows: Tensor, row_scale: Tensor) -> Tensor:
-    """c·rowsᵀ (n, V) with both sides in eight bits; c is quantized here, with a scale for each context."""
-    quantized, scale = quantize_rows(c.float())
-    return integer_product(quantized, rows).mul_(scale.unsqueeze(1)).mul_(row_scale)
+class Int8Rows:
+    """Rows (V, d) in 7 bits and what multiplies them."""
+
+    def __init__(self, rows: Tensor, row_scale: Tensor) -> None:
+        self.rows, self.row_scale = rows, row_scale
+        self.session = _session(rows)
+        self.floats = rows.new_zeros(0, dtype=torch.float32) if self.session else rows.float().t().contiguous()
+
+    @staticmethod
+    def quantized(rows: Tensor) -> tuple[Tensor, Tensor]:
+        integers, scale = quantize(rows.float(), ROWS)
+        return integers.to(torch.int8), scale
+
+    def scores(self, c: Tensor) -> Tensor:
+        """c·rowsᵀ (n, V) with both sides quantized; c has a scale for each context."""
+        integers, scale = quantize(c.float(), CONTEXTS)
+        return self.product(integers).mul_(scale.unsqueeze(1)).mul_(self.row_scale)
+
+    def product(self, integers: Tensor) -> Tensor:
+        """The exact sums (n, V) as float32."""
+        if self.session is None:
+            return integers @ self.floats
+        shifted = integers.add(128).to(torch.uint8).numpy()  # unsigned, with zero point 128
+        (sums,) = self.session.run(None, {"c": shifted})
+        return torch.from_numpy(sums).float()
 
 
-def integer_product(one: Tensor, two: Tensor) -> Tensor:
-    """one·twoᵀ of int8 matrices as float32, every sum exact: no 16-bit saturation on any processor."""
-    n = len(one)
-    if n <= 16:  # torch._int_mm takes more rows than that
-        one = torch.cat([one, one.new_zeros(17 - n, one.shape[1])])
-    return torch._int_mm(one, two.t())[:n].float()
+def _session(rows: Tensor) -> Any:
+    """A MatMulInteger over these rows, or None without onnxruntime."""
+    onnx, runtime = _libraries()
+    if onnx is None:
+        return None
+    helper, kinds = onnx.helper, onnx.TensorProto
+    weight = onnx.numpy_helper.from_array(np.ascontiguousarray(rows.t().numpy()), "rows")
+    zero = helper.make_tensor("zero", kinds.UINT8, [], [128])
+    node = helper.make_node("MatMulInteger", ["c", "rows", "zero"], ["sums"])
+    given = helper.make_tensor_value_info("c", kinds.UINT8, ["n", rows.shape[1]])
+    result = helper.make_tensor_value_info("sums", kinds.INT32, ["n", rows.shape[0]])
+    graph = helper.make_graph([node], "rows", [given], [result], [weight, zero])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError:
+        return None, None
+    return onnx, onnxruntime

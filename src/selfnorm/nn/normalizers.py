@@ -22,6 +22,10 @@ class Normalizer(nn.Module):
 
     held_out: Any = None  # what `fit_normalizer` measured on contexts left out
 
+    def multiply_adds(self) -> float:
+        """Per context when it is used; an int8 multiply-add counts as a quarter, a bf16 one as a half."""
+        return float(sum(p.numel() for p in self.parameters() if p.dim() > 1))
+
     def onto(self, output: Output) -> Output:
         return output.without_normalizer().with_normalizer(self)
 
@@ -39,6 +43,9 @@ class Affine(Normalizer):
 
     def onto(self, output: Output) -> Output:
         return output.minus(self.a, self.b)
+
+    def multiply_adds(self) -> float:
+        return 0.0  # folded into the rows
 
 
 class Mlp(Normalizer):

@@ -56,6 +56,10 @@ def calibrate_run(
     after = validate(apply(model, normalizer), corpus["valid"])
     spent = {name: value for name, value in asdict(used).items() if name in how.options}
     facts = {"valid_before": before, "valid_after": after, "seconds": round(seconds, 1), **spent}
+    facts |= {
+        "multiply_adds": normalizer.multiply_adds(),
+        "share_of_exact": normalizer.multiply_adds() / (model.output.V * model.output.d),
+    }
     refuse_replaced(run, weights)
     save_calibration(run, kind, normalizer, facts, use)
     return facts
