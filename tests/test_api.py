@@ -126,7 +126,7 @@ def test_anybodys_linear_layer_is_calibrated(kind: str, how: dict[str, float], t
     exact = logits.log_softmax(-1).gather(1, w.unsqueeze(1)).squeeze(1)
     got = head.with_normalizer(g).m(w, c[:50])
     assert float((got - exact).std()) < 1.5 * g.held_out.sigma_z + 1e-3
-    sn.save_normalizer(tmp_path / "g.safetensors", g, head, kind)
+    sn.save_normalizer(tmp_path / "g.safetensors", g, head)
     again = sn.load_normalizer(tmp_path / "g.safetensors", head)
     assert torch.equal(again(c[:9]), g(c[:9])) and torch.equal(linear.weight, before)
     with pytest.raises(sn.UserError, match="another head"):

@@ -5,6 +5,7 @@ A kind is a class with
     fit(task)              the normalizer fitted to the task's contexts, and what of the budget was used
     load(tensors, head)    the same normalizer again, from the tensors of its state_dict
     work(budget, count)    contexts to go through, for the progress bar; 0 if that cannot be told
+    cost(budget, V, d)     multiply-adds per context when it is used; an int8 one counts as a quarter
     options                the settings of Budget that it uses: they are stored and enter the signature
 """
 
@@ -81,6 +82,8 @@ class Calibration(Protocol):
     def load(self, tensors: dict[str, Tensor], head: Output) -> Normalizer: ...
 
     def work(self, budget: Budget, count: int) -> float: ...
+
+    def cost(self, budget: Budget, V: int, d: int) -> float: ...
 
 
 def scratch_file(*shape: int) -> np.ndarray:

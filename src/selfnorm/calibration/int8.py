@@ -62,3 +62,6 @@ class Quantization:
 
     def work(self, budget: Budget, count: int) -> float:
         return min(count, CONTEXTS)
+
+    def cost(self, budget: Budget, V: int, d: int) -> float:
+        return V * d / 4 + min(budget.top or TOP, V) * d

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -54,6 +55,10 @@ class Network:
 
     def work(self, budget: Budget, count: int) -> float:
         return count * (1 + budget.passes)
+
+    def cost(self, budget: Budget, V: int, d: int) -> float:
+        sizes = [d + bool(budget.frequent), *budget.hidden, 1]
+        return float(budget.frequent * d + sum(a * b for a, b in pairwise(sizes)))
 
 
 def rows_that_matter(head: Output, c: np.ndarray, counts: Tensor | None, most: int) -> Tensor:

@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
 from selfnorm._util.tensors import read_tensors
 from selfnorm.calibration.base import Budget, Calibration, Contexts, Task
+from selfnorm.calibration.choose import choose
+from selfnorm.calibration.heldout import held_out
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output
 from selfnorm.registry import load
@@ -34,22 +36,12 @@ from selfnorm.registry.calibrations import CALIBRATIONS
 BLOCK, EVERY = 64, 10  # of every ten blocks of 64 contexts, one is held out
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """log Z on contexts that were not fitted on: before the calibration, and what is left after it."""
-
-    contexts: int
-    mu_z_before: float
-    sigma_z_before: float
-    mu_z: float
-    sigma_z: float
-    quantile_99: float  # 99 % of the contexts are off by less
-
-
 def fit_normalizer(
     head: Output,
     contexts: Tensor | Iterable[Tensor],
-    kind: str = "mlp",
+    kind: str = "auto",
+    cost: float | None = None,
+    sigma: float | None = None,
     counts: Tensor | None = None,
     seed: int = 1,
     progress: bool = True,
@@ -59,9 +51,11 @@ def fit_normalizer(
 
     head      Output.from_linear(linear) or Output.from_rows(weight, bias)
     contexts  (n, d), or an iterable of (n, d): what the model feeds its last linear layer. Streamed through a file
-    kind      shift, affine or mlp
+    kind      shift, affine, mlp, screen, int8; "auto" tries kinds and sizes and takes the best for the budget:
+    cost      at most this share of the exact log Z's multiply-adds (default 0.15), or
+    sigma     the cheapest that leaves at most this much on the contexts left out
     counts    (V,) how often each word occurs; if not given, rows are chosen by their mean probability on the contexts
-    budget    contexts, passes, minutes, hidden, frequent: as `selfnorm calibrate` has them
+    budget    contexts, passes, minutes, hidden, frequent, rank, top, preview: as `selfnorm calibrate` has them
 
     >>> import torch
     >>> rng = torch.Generator().manual_seed(0)
@@ -70,38 +64,35 @@ def fit_normalizer(
     >>> g.held_out.sigma_z < g.held_out.sigma_z_before
     True
     """
-    how: Calibration = load(CALIBRATIONS.find(kind).make)()
+    if kind != "auto" and (cost is not None or sigma is not None):
+        raise UserError(f'cost and sigma choose a kind: leave kind = "{kind}" out, or give its size instead.')
+    if kind != "auto":
+        CALIBRATIONS.find(kind)
     rows = _spool(contexts, head.d)
     if len(rows) < 2 * EVERY:
         raise UserError(f"{len(rows)} contexts were given; at least {2 * EVERY} are needed.")
     size = min(BLOCK, len(rows) // EVERY)
     out = (np.arange(len(rows)) // size) % EVERY == EVERY - 1
     most = Budget(**{"contexts": int((~out).sum()), **budget})
-    most = Budget(**{**most.__dict__, "contexts": min(most.contexts, int((~out).sum()))})
-    with (
-        silent() if not progress else nullcontext(),
-        bar(f"calibrate {kind}", how.work(most, most.contexts) or None, "contexts") as advance,
-    ):
-        rng = torch.Generator().manual_seed(seed)
-        task = Task(head, _pieces(rows, ~out), _pieces(rows, out), most, counts, rng, advance)
-        normalizer, _ = how.fit(task)
-    normalizer.requires_grad_(False).held_out = held_out(head, normalizer, _pieces(rows, out))
+    most = replace(most, contexts=min(most.contexts, int((~out).sum())))
+    task = Task(head, _pieces(rows, ~out), _pieces(rows, out), most, counts, torch.Generator().manual_seed(seed))
+    with nullcontext() if progress else silent():
+        if kind == "auto":
+            normalizer = _chosen(task, 0.15 if cost is None and sigma is None else cost, sigma)
+        else:
+            how: Calibration = load(CALIBRATIONS[kind].make)()
+            with bar(f"calibrate {kind}", how.work(most, most.contexts) or None, "contexts") as advance:
+                normalizer, _ = how.fit(replace(task, advance=advance))
+            normalizer.kind_name = kind
+    normalizer.requires_grad_(False).held_out = held_out(head, normalizer, task.held_out)
     return normalizer
 
 
-def held_out(head: Output, normalizer: Normalizer, contexts: Contexts) -> HeldOut:
-    """What a normalizer leaves of log Z on some contexts."""
-    before, after = [], []
-    with torch.no_grad():
-        for c in contexts(1 << 62):
-            exact = head.without_normalizer().log_z(c).double()
-            before.append(exact)
-            after.append(exact - normalizer(c).double())
-    raw, left = torch.cat(before), torch.cat(after)
-    return HeldOut(
-        len(raw), float(raw.mean()), float(raw.std(correction=0)), float(left.mean()), float(left.std(correction=0)),
-        float(left.abs().quantile(0.99)) if len(left) < 1 << 24 else float(left.abs().kthvalue(int(0.99 * len(left))).values),
-    )  # fmt: skip
+def _chosen(task: Task, cost: float | None, sigma: float | None) -> Normalizer:
+    with bar("choose a calibration", None, "tried") as advance:
+        one, normalizer, frontier = choose(task, cost, sigma, lambda _: advance(1))
+    normalizer.kind_name, normalizer.frontier = one.kind, frontier
+    return normalizer
 
 
 def digest_of(head: Output) -> str:
@@ -113,9 +104,9 @@ def digest_of(head: Output) -> str:
     return digest.hexdigest()
 
 
-def save_normalizer(path: Path | str, normalizer: Normalizer, head: Output, kind: str = "mlp") -> None:
+def save_normalizer(path: Path | str, normalizer: Normalizer, head: Output) -> None:
     """One safetensors file, with a digest of the head it belongs to."""
-    about = {"kind": kind, "head": digest_of(head)}
+    about = {"kind": normalizer.kind_name, "head": digest_of(head)}
     with atomic(Path(path)) as temporary:
         save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=about)
 
@@ -129,6 +120,7 @@ def load_normalizer(path: Path | str, head: Output) -> Normalizer:
         normalizer: Normalizer = load(CALIBRATIONS.find(about.get("kind", "")).make)().load(tensors, head)
     except (KeyError, ValueError, RuntimeError):
         raise UserError(f"{path} does not hold a normalizer of this head. Fit it again.") from None
+    normalizer.kind_name = about["kind"]
     return normalizer
 
 

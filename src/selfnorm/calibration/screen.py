@@ -86,6 +86,10 @@ class Screening:
     def work(self, budget: Budget, count: int) -> float:
         return min(count, CONTEXTS)
 
+    def cost(self, budget: Budget, V: int, d: int) -> float:
+        rank, top = min(budget.rank, d), min(budget.top or TOP, V)
+        return d * d + COST[budget.preview] * V * (rank + 1) + top * d
+
 
 def moments(task: Task) -> tuple[Tensor, Tensor, Tensor, int]:
     """Mean (d,) and covariance (d, d) in float64, a sample of the contexts (n, d), and how many there were."""

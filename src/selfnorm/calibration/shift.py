@@ -32,3 +32,6 @@ class Shift:
 
     def work(self, budget: Budget, count: int) -> float:
         return 0
+
+    def cost(self, budget: Budget, V: int, d: int) -> float:
+        return 0.0

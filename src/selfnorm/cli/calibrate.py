@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from selfnorm._util.console import say, table
+from selfnorm._util.errors import UserError
 from selfnorm.cli.options import From, Json
 from selfnorm.registry.calibrations import check_kind
 
@@ -17,24 +18,39 @@ def calibrate(
     run: Path,
     /,
     *,
-    with_: Annotated[str, Parameter(name="--with")] = "shift",
+    with_: Annotated[str | None, Parameter(name="--with")] = None,
+    cost: float | None = None,
+    sigma: float | None = None,
     contexts: int = 1_000_000,
     passes: float = 4,
     minutes: float = 30.0,
     hidden: Annotated[list[int] | None, Parameter(negative="")] = None,
     frequent: int = 256,
+    rank: int = 192,
+    top: int = 0,
+    preview: Literal["float32", "bf16", "int8"] = "int8",
+    other: Annotated[list[Path] | None, Parameter(negative="")] = None,
     stored: Annotated[bool, Parameter(negative="")] = False,
     from_: From = "",
     json_: Json = False,
 ) -> None:
-    """Take log Z out of every score of a trained model, without retraining. Stored in the run and used from then on.
+    """Subtract an estimate of log Z from every score of a trained model, without retraining. Stored in the run and used from then on.
+
+    Choose a kind (--with), or let it be chosen by measuring: --cost 0.1 takes the best that costs at most a tenth of the exact
+    log Z, --sigma 0.02 the cheapest that leaves at most 0.02.
 
     Parameters
     ----------
     run
         Run folder made by selfnorm train.
     with_
-        shift: the validation mean, free. affine: least squares on c, free. mlp: a small network of c, best. none: undo.
+        shift: the validation mean, free (default). affine: least squares on c, free. mlp: a small network of c, best for word
+        models. screen: a low-rank preview and the largest scores exactly, for language model heads. int8: all scores in eight bits
+        and the largest exactly. none: undo.
+    cost
+        Try kinds and sizes; take the best with at most this share of the exact log Z's multiply-adds.
+    sigma
+        Try kinds and sizes, cheapest first; take the first that leaves at most this much on held-out contexts.
     contexts
         How many training contexts affine and mlp may use.
     passes
@@ -45,17 +61,27 @@ def calibrate(
         Units of each hidden layer of mlp (default 128 128).
     frequent
         Words whose sum of e^m mlp computes and starts from; 0 leaves that out and saves frequent·d multiplications a word.
+    rank
+        Directions of screen's preview.
+    top
+        Words whose scores screen and int8 compute exactly (default 2048 and 64).
+    preview
+        Precision of screen's preview.
+    other
+        Another text file: also show what is left on it. Repeat for more.
     stored
         Do not fit: put the calibration that is stored in the run in use again.
     """
     from selfnorm.calibration.base import Budget
-    from selfnorm.runs.calibrate import calibrate_run
+    from selfnorm.runs.calibrate import calibrate_by_budget, calibrate_run, measure_other_text
     from selfnorm.runs.calibrations import use_calibration
     from selfnorm.runs.folder import open_run
     from selfnorm.runs.loading import load_model
     from selfnorm.runs.opening import open_with_text
 
-    check_kind(with_)
+    if sum(x is not None for x in (with_, cost, sigma)) > 1:
+        raise UserError("--with, --cost and --sigma exclude each other: name a kind, or let it be chosen.")
+    by_budget, with_ = cost is not None or sigma is not None, check_kind(with_ or "shift")
     if with_ == "none" or stored:
         load_model(opened := open_run(run), calibration=with_)  # what does not fit is not put in use
         use_calibration(opened, with_)
@@ -64,11 +90,14 @@ def calibrate(
             print(json.dumps({"kind": with_}))
         return
     opened, corpus = open_with_text(run, from_)
-    found = calibrate_run(
-        opened, corpus, with_, Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent)
-    )
+    budget = Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent, rank, top, preview)
+    if by_budget:
+        with_, found = calibrate_by_budget(opened, corpus, cost, sigma, budget)
+    else:
+        found = calibrate_run(opened, corpus, with_, budget)
+    others = {str(path): measure_other_text(opened, path, with_) for path in other or []}
     if json_:
-        print(json.dumps({"kind": with_, **found}))
+        print(json.dumps({"kind": with_, **found, **({"others": others} if others else {})}))
         return
     before, after = found["valid_before"], found["valid_after"]
     rows = [
@@ -76,4 +105,8 @@ def calibrate(
         for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity")
     ]
     held = "validation text, on which it was fitted" if with_ == "shift" else "held-out validation text"
-    table(f"{run}: {with_}, {found['seconds']:.0f} s, {held}", ["", "before", "after"], rows)
+    share = f"{found['share_of_exact']:.1%} of the exact log Z's multiply-adds"
+    table(f"{run}: {with_}, {found['seconds']:.0f} s, {share}, {held}", ["", "before", "after"], rows)
+    for name, pair in others.items():
+        rows = [[key, f"{pair['before'][key]:.4f}", f"{pair['after'][key]:.4f}"] for key in pair["before"]]
+        table(f"{name}: what is left on another text", ["", "before", "after"], rows)

@@ -21,6 +21,8 @@ class Normalizer(nn.Module):
     """What normalizers share: by default they are subtracted, in place of one that the model was trained with."""
 
     held_out: Any = None  # what `fit_normalizer` measured on contexts left out
+    frontier: Any = None  # what it tried, where it chose the kind itself
+    kind_name = ""  # the registered name of the calibration
 
     def multiply_adds(self) -> float:
         """Per context when it is used; an int8 multiply-add counts as a quarter, a bf16 one as a half."""
