@@ -50,5 +50,5 @@ def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:
     """m of each context's own words (n, k), one context at a time: no (n, k, d) tensor of gathered rows is held."""
     scores = c.new_empty(words.shape, dtype=torch.float32)
     for row, (one, w) in enumerate(zip(c.float(), words, strict=True)):
-        torch.mv(head.weight[w].float(), one, out=scores[row])
+        torch.mv(head.weight.index_select(0, w).float(), one, out=scores[row])
     return link_of(head.link)(scores.add_(head.bias.view(-1)[words].float()))

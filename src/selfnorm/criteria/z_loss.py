@@ -39,6 +39,12 @@ def z_loss(
     logits (..., V), labels (...). With alpha = 0 the penalty is exactly 0. DEV-LM of the paper has alpha = 0.1 to 10;
     PaLM used 1e-4, OLMo 1e-5. `tokens` is what the sums are divided by, if not the number of labels that count: give the
     number in the whole batch where this is a part of one, and the parts add up to it.
+
+        fit = mean (log Z - m(w)),  penalty = alpha · mean (log Z)²
+
+    >>> loss = z_loss(torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.long), alpha=1.0)
+    >>> round(float(loss.fit), 4), round(float(loss.penalty), 4)     # log 4 and (log 4)²
+    (1.3863, 1.9218)
     """
     precise = logits if logits.dtype == torch.float64 else logits.float()
     every = _checked(logits, labels, ignore_index).reshape(-1)
@@ -74,7 +80,13 @@ def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
 
 
 class LogZMonitor:
-    """mu_z and sigma_z over everything added since the last reset, in float64."""
+    """mu_z and sigma_z over everything added since the last reset, in float64.
+
+    >>> monitor = LogZMonitor(V=50_000)
+    >>> monitor.add(torch.full((8,), 10.82))                         # log V: a model before training
+    >>> monitor.sentence().split(". ")[-1]
+    'As expected before training: log Z is near log V = 10.82.'
+    """
 
     def __init__(self, V: int | None = None) -> None:
         """With V, thresholds are relative to log V, where log Z of an untrained model is: without it, to 0."""
@@ -116,6 +128,8 @@ class LogZMonitor:
             return f"{state}. Out of control: it is not a finite number any more. Go back to the last good checkpoint."
         if self.largest > self.start + 60:
             return f"{state}. Out of control: raise alpha tenfold, or lower the learning rate."
+        if self.start and abs(self.mu_z - self.start) < 1 and self.sigma_z < 1:
+            return f"{state}. As expected before training: log Z is near log V = {self.start:.2f}."
         if abs(self.mu_z) > self.start + 10 or self.sigma_z > 10:
             return f"{state}. Drifting: a z-loss with alpha = 1e-4 usually holds it; if there is one, raise its alpha tenfold."
         return f"{state}. Under control."
