@@ -16,14 +16,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from selfnorm._util.errors import UserError
+from selfnorm._util.errors import UserError, nearest
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output
 
@@ -47,11 +47,22 @@ class Budget:
     def __post_init__(self) -> None:
         if self.rank < 1 or self.top < 0 or self.preview not in ("float32", "bf16", "int8"):
             raise UserError("calibration: rank must be above 0, top at least 0, preview float32, bf16 or int8.")
-        possible = 0 < self.passes < math.inf and self.minutes > 0 and self.frequent >= 0
-        if min(self.contexts, *self.hidden) < 1 or not possible:
+        for name, value in (("contexts", self.contexts), ("passes", self.passes), ("minutes", self.minutes)):
+            if not 0 < value < math.inf:
+                raise UserError(f"calibration: {name} = {value}; a number above 0 was expected.")
+        if self.frequent < 0 or min(self.hidden) < 1:
             raise UserError(
-                "calibration: contexts, passes, minutes and every hidden size must be above 0, frequent at least 0."
+                f"calibration: frequent = {self.frequent} must be at least 0, every hidden size of {self.hidden} above 0."
             )
+
+
+def make_budget(settings: dict[str, Any]) -> Budget:
+    """A Budget from settings by name; an unknown name is refused."""
+    known = [f.name for f in fields(Budget)]
+    for name in settings:
+        if name not in known:
+            raise UserError(f"calibration: unknown setting {name}.{nearest(name, known)} Known: {', '.join(known)}.")
+    return Budget(**settings)
 
 
 @dataclass(frozen=True)

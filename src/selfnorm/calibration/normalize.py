@@ -25,7 +25,7 @@ from selfnorm._util.console import silent
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
 from selfnorm._util.tensors import read_tensors
-from selfnorm.calibration.base import Budget, Calibration, Contexts, Task
+from selfnorm.calibration.base import Calibration, Contexts, Task, make_budget
 from selfnorm.calibration.choose import choose
 from selfnorm.calibration.heldout import held_out
 from selfnorm.nn.normalizers import Normalizer
@@ -68,12 +68,18 @@ def fit_normalizer(
         raise UserError(f'cost and sigma choose a kind: leave kind = "{kind}" out, or give its size instead.')
     if kind != "auto":
         CALIBRATIONS.find(kind)
+    if not isinstance(head, Output):
+        raise UserError(
+            f"head is a {type(head).__name__}; give Output.from_linear(linear) or Output.from_rows(weight, bias)."
+        )
+    if counts is not None and tuple(counts.shape) != (head.V,):
+        raise UserError(f"counts must be ({head.V},), one number a word; found {tuple(counts.shape)}.")
     rows = _spool(contexts, head.d)
     if len(rows) < 2 * EVERY:
         raise UserError(f"{len(rows)} contexts were given; at least {2 * EVERY} are needed.")
     size = min(BLOCK, len(rows) // EVERY)
     out = (np.arange(len(rows)) // size) % EVERY == EVERY - 1
-    most = Budget(**{"contexts": int((~out).sum()), **budget})
+    most = make_budget({"contexts": int((~out).sum()), **budget})
     most = replace(most, contexts=min(most.contexts, int((~out).sum())))
     task = Task(head, _pieces(rows, ~out), _pieces(rows, out), most, counts, torch.Generator().manual_seed(seed))
     with nullcontext() if progress else silent():
@@ -127,9 +133,14 @@ def load_normalizer(path: Path | str, head: Output) -> Normalizer:
 def _spool(contexts: Tensor | Iterable[Tensor], d: int) -> np.ndarray:
     """All contexts (n, d) as float32 in an unnamed file: they need not fit in memory."""
     with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
-        for c in [contexts] if isinstance(contexts, Tensor) else contexts:
+        for c in [contexts] if isinstance(contexts, Tensor | np.ndarray) else contexts:
+            c = torch.as_tensor(c)
             if c.dim() != 2 or c.shape[1] != d:
                 raise UserError(f"contexts must be (n, {d}), as the head's rows are; found {tuple(c.shape)}.")
+            if not bool(torch.isfinite(c).all()):
+                raise UserError(
+                    f"contexts must be finite numbers; row {int((~torch.isfinite(c).all(1)).nonzero()[0])} is not."
+                )
             handle.write(c.detach().float().cpu().contiguous().numpy().tobytes())
         size = handle.tell() // (4 * d)
         return np.memmap(handle, np.float32, "r+", shape=(size, d)) if size else np.zeros((0, d), np.float32)

@@ -44,9 +44,9 @@ def calibrate(
     run
         Run folder made by selfnorm train.
     with_
-        shift: the validation mean, free (default). affine: least squares on c, free. mlp: a small network of c, best for word
-        models. screen: a low-rank preview and the largest scores exactly, for language model heads. int8: all scores in eight bits
-        and the largest exactly. none: undo.
+        mlp: a small network of c, best for word models (default). shift: the validation mean, free. affine: least squares on c,
+        free. screen: a low-rank preview and the largest scores exactly, for heads of large language models. int8: all scores in
+        eight bits and the largest exactly. none: undo.
     cost
         Try kinds and sizes; take the best with at most this share of the exact log Z's multiply-adds.
     sigma
@@ -81,7 +81,7 @@ def calibrate(
 
     if sum(x is not None for x in (with_, cost, sigma)) > 1:
         raise UserError("--with, --cost and --sigma exclude each other: name a kind, or let it be chosen.")
-    by_budget, with_ = cost is not None or sigma is not None, check_kind(with_ or "shift")
+    by_budget, with_ = cost is not None or sigma is not None, check_kind(with_ or "mlp")
     if with_ == "none" or stored:
         load_model(opened := open_run(run), calibration=with_)  # what does not fit is not put in use
         use_calibration(opened, with_)

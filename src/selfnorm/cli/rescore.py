@@ -21,7 +21,7 @@ def rescore(
     ngram: Annotated[Path | None, Parameter(help="Also use this ARPA or KenLM model, log-linearly.")] = None, ngram_weight: float = 0.5,
     metric: Literal["wer", "bleu"] = "wer", print_: Annotated[Literal["1best", "nbest", "scores"], Parameter(name="--print")] = "1best",
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
-    tokenized: Tokenized = False, json_: Json = False,
+    exact: Literal["none", "1best", "nbest"] = "none", confidence: float = 0.999, tokenized: Tokenized = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -43,11 +43,17 @@ def rescore(
         What --tune improves: word error rate or BLEU.
     print_
         1best: name and words. nbest: all, best first. scores: the model's score of every hypothesis.
+    exact
+        1best: compute log Z only where it could change the best hypothesis, so that it is the one exact scores would choose.
+        nbest: the same for the whole order. none: skip log Z (--normalized computes it everywhere).
+    confidence
+        Of --exact: how sure it must be that what was not computed changes nothing.
     unk_penalty
         Added to the score of every word outside the vocabulary.
     """
     from selfnorm.runs.opening import load
     from selfnorm.tasks import rescoring as work
+    from selfnorm.tasks.exact import exact_tables
     from selfnorm.tasks.nbest.base import unknown_of
     from selfnorm.tasks.nbest.lists import read_lists, read_references, written
     from selfnorm.tasks.ngram import Ngram
@@ -56,6 +62,8 @@ def rescore(
         raise UserError("--test goes with --tune: weights are found on LISTS and used on --test.")
     if not 0 <= ngram_weight <= 1:
         raise UserError(f"--ngram-weight {ngram_weight}: a share from 0 to 1 was expected.")
+    if exact != "none" and (normalized or ngram is not None):
+        raise UserError("--exact decides where log Z is computed: leave --normalized and --ngram out.")
     scorer, other = load(run, normalized, calibration, unk_penalty), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
@@ -70,6 +78,9 @@ def rescore(
             skipped += more
             found = work.tables(scorer, read, ngram=other, ngram_weight=ngram_weight, tokenized=tokenized)
     file = references if references is not None else (tune if test is None else None)
+    if exact != "none":
+        found, report = exact_tables(scorer, read, weights, exact, confidence, tokenized)
+        say(report.sentence())
     known = work.own_references(read) if file is None else read_references(file)
     if known is not None:
         facts[metric] = work.quality(read, found, weights, known, metric)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
 from selfnorm.cli.options import Json, Kind, Normalized, Tokenized, warn_of_unknown
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def score(
     run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
     eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
-    calibration: Kind = None, tokenized: Tokenized = False, json_: Json = False,
+    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, json_: Json = False,
 ) -> None:  # fmt: skip
     """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
 
@@ -40,6 +41,8 @@ def score(
         Count the end of the sentence as a word.
     log10
         Base-10 logarithms, as n-gram tools use.
+    table
+        Also write every word with its numbers (sentence, word, m, exact log_z, entropy): FILE.csv, .jsonl or .parquet.
     unk_penalty
         Added to the score of every word outside the vocabulary.
     """
@@ -48,10 +51,16 @@ def score(
     from selfnorm.runs.folder import open_run
 
     opened = open_run(run)
+    if text is not None and not text.is_file():
+        raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
+    if table is not None and text is None:
+        raise UserError("--table reads the text twice: give a file instead of stdin.")
     scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
     left = remaining_sigma(opened, kind)
     if left is not None and not normalized:
-        say(f"calibrated with {kind}: sigma_z {left:.3f} left on the validation text")
+        say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
+    if table is not None:
+        write_columns(table, scorer.tokens(line.split() if tokenized else line for line in _lines(text)))
     base, unknown = math.log(10) if log10 else 1.0, Unknown(scorer.vocab)
     split = str.split if tokenized else scorer.tokenize
     for scores in scorer.stream(_counted((split(line) for line in _lines(text)), unknown), eos):

@@ -70,10 +70,8 @@ def check(recipe: Recipe) -> None:
         c.penalty in ("", "none", "exact", "sampled", "variance"),
         f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',
     )
-    _require(
-        min(t.epochs, t.batch, t.steps, t.threads) >= 1,
-        "training: epochs, batch, steps and threads must be at least 1",
-    )
+    for name in ("epochs", "batch", "steps", "threads"):
+        _require(getattr(t, name) >= 1, f"training.{name} = {getattr(t, name)}: it must be at least 1")
     _require(
         max(t.epochs, t.batch, t.steps) <= 10**6, "training: epochs, batch and steps must be at most a million each"
     )

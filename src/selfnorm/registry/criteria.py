@@ -32,6 +32,10 @@ class CriterionInfo:
     recovers: bool = False  # its m is not log p until it is recovered after training
     normalizes: float = 0.0  # the share of contexts whose log Z a training step computes, for time estimates
 
+    def __post_init__(self) -> None:
+        if self.pins not in ("yes", "constant", "no", "normalized"):
+            raise ValueError(f'pins = "{self.pins}": yes, constant, no or normalized was expected')
+
 
 _NCE = "selfnorm.criteria.nce:Nce"
 _SOFTMAX = "selfnorm.criteria.softmax:Softmax"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,10 @@ class Run:
         table = read_json(path) if path.exists() else {"kind": "none"}
         kind = table.get("kind") if isinstance(table, dict) else None
         if kind not in kinds():
-            raise UserError(f"{path} does not say which calibration is in use. Remove it and calibrate again.")
+            raise UserError(
+                f"{path}: the calibration in use is {kind!r}, but one of {', '.join(kinds())} was expected. "
+                "Remove the file and calibrate again."
+            )
         return str(kind)
 
     def kind(self, calibration: str | None) -> str:
@@ -60,15 +63,17 @@ class Run:
         return self.in_use if calibration is None else check_kind(calibration)
 
     def calibrate(self, kind: str = "mlp", *, use: bool = True, **budget: Any) -> dict[str, Any]:
-        """Fit a calibration, store it in the folder and put it in use. `budget`: contexts, passes, minutes, hidden, frequent.
+        """Fit a calibration, store it in the folder and put it in use.
+
+        `budget`: contexts, passes, minutes, hidden and frequent (mlp), rank, top and preview (screen, int8).
 
         Returns what was measured on the validation text before and after, and what it cost.
         """
-        from selfnorm.calibration.base import Budget
+        from selfnorm.calibration.base import make_budget
         from selfnorm.runs.calibrate import calibrate_run
         from selfnorm.runs.opening import text_of_run
 
-        return calibrate_run(self, text_of_run(self), kind, Budget(**budget), use)
+        return calibrate_run(self, text_of_run(self), kind, make_budget(budget), use)
 
     def measure(self, split: str = "test", calibration: str | None = None) -> Measurement:
         """mu_z, sigma_z, perplexity, u_perplexity and more on a split, each with a 95 % interval."""
@@ -78,7 +83,14 @@ class Run:
         return measure_split(self, text_of_run(self), split, calibration)
 
     def tokens(self, split: str = "test", calibration: str | None = None) -> Mapping[str, np.ndarray]:
-        """Arrays over the words of a split: word, m, log_z, estimate, entropy. pandas.DataFrame(run.tokens("test"))."""
+        """Arrays over the words of a split, in its order: pandas.DataFrame(run.tokens("test")).
+
+        word      the word itself
+        m         its score, with the calibration subtracted
+        log_z     exact log Z of these scores: what is left after the calibration
+        estimate  what the calibration subtracted: its estimate of log Z of the raw scores; 0 without one
+        entropy   of the predicted distribution, nats
+        """
         from selfnorm.runs.evaluate import tokens_of_split
         from selfnorm.runs.opening import text_of_run
 
@@ -134,13 +146,21 @@ def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
     """A run may be made longer, be saved at other times, or find its text elsewhere; anything else would mix two runs."""
     if _fixed(old) != _fixed(new):
         raise UserError(
-            f"{folder} already holds a run with another recipe. Choose another folder, or remove this one to start over."
+            f"{folder} already holds a run with another recipe: {_difference(old, new)}. Choose another folder, or remove this one "
+            "to start over."
         )
     trained = trained_epochs(folder)
     if new.training.epochs < trained:
         raise UserError(
             f"{folder} has been trained for {trained:g} epochs; training.epochs = {new.training.epochs} is fewer. Choose another folder."
         )
+
+
+def _difference(old: Recipe, new: Recipe) -> str:
+    """The first setting in which two recipes differ."""
+    one, two = asdict(_fixed(old)), asdict(_fixed(new))
+    pairs = ((f"{section}.{key}", value, two[section][key]) for section in one for key, value in one[section].items())
+    return next((f"{name} is {before!r} there and {now!r} here" for name, before, now in pairs if before != now), "")
 
 
 def _fixed(recipe: Recipe) -> Recipe:

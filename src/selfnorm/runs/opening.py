@@ -72,8 +72,8 @@ def refuse_unsafe(run: Run, kind: str) -> None:
     name, pinned = run.recipe.criterion.name, pins(run.recipe.criterion)
     if pinned == "no" and not (kind in CALIBRATIONS and CALIBRATIONS[kind].per_context):
         raise NotSelfNormalized(
-            f"{run.folder} was trained with {name}, which does not pin log Z: its scores without log Z are off by an arbitrary "
-            f"amount per context. {_way_out(run)}, score with log Z (--normalized; export: --exact), "
+            f"{run.folder} was trained with {name}, which does not pin log Z ({_in_use(kind)}): its scores without log Z "
+            f"are off by an arbitrary amount per context. {_way_out(run)}, score with log Z (--normalized; export: --exact), "
             "or train with a criterion that self-normalizes, such as nce."
         )
     if pinned == "constant" and kind == "none":
@@ -81,6 +81,10 @@ def refuse_unsafe(run: Run, kind: str) -> None:
             f"{run.folder} was trained with {name}, whose log Z settles at an unknown constant. Remove it first with: "
             f"selfnorm calibrate {run.folder} --with shift; or score with log Z (--normalized; export: --exact)."
         )
+
+
+def _in_use(kind: str) -> str:
+    return "no calibration in use" if kind == "none" else f"{kind} is in use, which removes a constant only"
 
 
 def warn_of_large_log_z(run: Run, kind: str) -> None:
@@ -94,7 +98,7 @@ def warn_of_large_log_z(run: Run, kind: str) -> None:
             f"{run.folder}: log Z is not near 0 (mu_z {mu_z:+.2f}, sigma_z {sigma_z:.2f} on the validation text), so scores without it "
             f"are wrong by as much. {_way_out(run)}, or score with log Z (--normalized).",
             FarFromNormalized,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -61,6 +61,8 @@ class Scorer:
 
     def ids(self, sentence: Sentence) -> list[int]:
         """A sentence's word ids: a string is tokenized, a list of words is taken as it is."""
+        if not isinstance(sentence, str | Sequence):
+            raise UserError(f"A sentence is a string or a list of words; found {type(sentence).__name__}.")
         return self.vocab.ids(self.tokenize(sentence) if isinstance(sentence, str) else sentence)
 
     def score(self, sentence: Sentence, eos: bool = True) -> float:
@@ -73,6 +75,8 @@ class Scorer:
 
     def score_batch(self, sentences: Iterable[Sentence], eos: bool = True) -> Array:
         """The score of each sentence (n,), batched by length."""
+        if isinstance(sentences, str):
+            raise UserError("score_batch takes several sentences: give a list, or use score for one.")
         return np.array([scores.sum() for scores in self.stream(sentences, eos)])
 
     def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 256) -> Iterator[Array]:

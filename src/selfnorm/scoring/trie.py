@@ -79,8 +79,30 @@ def score_together(
     return scored
 
 
-def _walk(scorer: Scorer, trie: Trie, ends: set[int], log_z: bool) -> tuple[Array, Array, Array]:
-    """m into every node, m of <eos> after every node in `ends`, log Z in every node's context."""
+@dataclass(frozen=True)
+class Walked:
+    """Hypotheses through one trie without log Z: Σ m of each, the nodes of its contexts, and the context vector of every node."""
+
+    m: Array
+    contexts: list[NDArray[np.int64]]
+    c: torch.Tensor  # (nodes, d)
+
+
+def walk_together(scorer: Scorer, hypotheses: Sequence[Sequence[int]]) -> Walked:
+    """Score hypotheses given as ids, each ended by <eos>, and keep the contexts, so that log Z can be computed where it is needed."""
+    trie = Trie()
+    paths = [trie.add(words) for words in hypotheses]
+    c = torch.empty(len(trie.word), scorer.model.output.d)
+    m, m_end, _ = _walk(scorer, trie, {path[-1] if path else 0 for path in paths}, False, c)
+    sums = np.array([m[path].sum() + m_end[path[-1] if path else 0] for path in paths])
+    contexts = [np.array([*(trie.parent[node] for node in path), path[-1] if path else 0]) for path in paths]
+    return Walked(sums, contexts, c)
+
+
+def _walk(
+    scorer: Scorer, trie: Trie, ends: set[int], log_z: bool, keep: torch.Tensor | None = None
+) -> tuple[Array, Array, Array]:
+    """m into every node, m of <eos> after every node in `ends`, log Z in every node's context; contexts into `keep`."""
     count, vocab = len(trie.word), scorer.vocab
     m, m_end, z = np.zeros(count), np.zeros(count), np.zeros(count)
     parent, word = np.asarray(trie.parent), np.asarray(trie.word)
@@ -94,6 +116,8 @@ def _walk(scorer: Scorer, trie: Trie, ends: set[int], log_z: bool) -> tuple[Arra
             tokens = torch.from_numpy(word[nodes]) if depth else torch.tensor([vocab.eos])
             c, state = scorer.model.contexts(tokens.unsqueeze(1), before)
             c = c[:, 0]
+            if keep is not None:
+                keep[torch.from_numpy(nodes)] = c
             if log_z:
                 z[nodes] = scorer.model.output.log_z(c).double().numpy()
             ending = nodes[[node in ends for node in level]]

@@ -59,7 +59,7 @@ def tables(
     With an n-gram model it is (1 - weight) · ours + weight · its score: a log-linear mixture.
     """
     found: list[Table] = []
-    for chunk in _chunks(lists):
+    for chunk in chunks(lists):
         texts = (h.words if tokenized else " ".join(h.words) for nbest in chunk for h in nbest.hypotheses)
         ids = [scorer.ids(text) for text in texts]
         scored = iter(score_together(scorer, ids, log_z=log_z or scorer.normalized))
@@ -76,11 +76,12 @@ def tables(
     return found
 
 
-def _chunks(lists: Sequence[NBest]) -> Iterator[list[NBest]]:
+def chunks(lists: Sequence[NBest], most: int = AT_ONCE) -> Iterator[list[NBest]]:
+    """Lists that go through one trie together: about so many hypotheses."""
     chunk: list[NBest] = []
     for nbest in lists:
         chunk.append(nbest)
-        if sum(len(n.hypotheses) for n in chunk) >= AT_ONCE:
+        if sum(len(n.hypotheses) for n in chunk) >= most:
             yield chunk
             chunk = []
     if chunk:
@@ -97,11 +98,14 @@ def rescore(
     lists: Iterable[Sequence[tuple[str | Sequence[str], float]]],
     lm_weight: float = 1.0,
     word_penalty: float = 0.0,
+    exact: str = "none",
 ) -> list[Rescored]:
     """Choose from n-best lists given as plain Python: each list a sequence of (text or words, score).
 
     total = score + lm_weight · LM + word_penalty · words; scores are natural logs, larger is better. Text is tokenized as the
     model's training text was; a list of words is taken as it is. Prefixes that hypotheses share are computed once.
+
+    exact   none: log Z is skipped. 1best, nbest: it is computed only where it could change the best, or the order. all: everywhere
 
         best = rescore(lm, [[("the cat sat", -12.1), ("the cat sad", -11.9)]], lm_weight=0.5)[0]
         best.best, best.order, best.totals
@@ -112,7 +116,15 @@ def rescore(
         pairs = zip(words, (score for _, score in hypotheses), strict=True)
         made.append(NBest(str(place), tuple(Hypothesis(w, float(score)) for w, score in pairs)))
     results = []
-    for table in tables(lm, made, tokenized=True):
+    if exact in ("1best", "nbest"):
+        from selfnorm.tasks.exact import exact_tables
+
+        found, _ = exact_tables(lm, made, weights, exact, tokenized=True)
+    elif exact in ("none", "all"):
+        found = tables(lm.with_log_z(exact == "all" or lm.normalized), made, tokenized=True)
+    else:
+        raise UserError(f'exact = "{exact}": choose none, 1best, nbest or all.')
+    for table in found:
         totals = weights.total(table.rows)
         results.append(Rescored([int(i) for i in np.argsort(-totals, kind="stable")], totals, table.rows[:, 3]))
     return results

@@ -34,6 +34,8 @@ def lines_of(text: bytes, name: str) -> Lines:
             try:
                 yield piece.decode("utf-8")
             except UnicodeDecodeError as error:
+                if b"\0" in piece:
+                    raise UserError(f"{name} line {number} holds zero bytes: it is a binary file, not text.") from None
                 raise UserError(
                     f"{name} line {number} is not UTF-8 (byte 0x{piece[error.start]:02x}). "
                     "Convert the file first, for example with: iconv -f latin1 -t utf-8"
