@@ -206,3 +206,23 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path: Path, capsys: pytest.Cap
     for option, told in (("criterion.name=ncee", 'Did you mean "nce"'), ("model.encoder=lsmt", 'Did you mean "lstm"')):
         assert main(["train", "--to", str(tmp_path / "x"), "--text", str(tmp_path / "t.txt"), "--set", option]) == 2
         assert told in capsys.readouterr().err
+
+
+def test_a_module_of_the_users_is_found_through_the_environment(
+    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "registers_it.py").write_text(
+        "from selfnorm.registry.encoders import ENCODERS, EncoderInfo\n"
+        f'ENCODERS["from_plugin"] = EncoderInfo("{plugin}:Window3")\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFNORM_PLUGINS", "registers_it")
+    try:
+        assert main(["score", str(train(tmp_path, "--set", "model.encoder=from_plugin")), str(tmp_path / "t.txt")]) == 0
+        monkeypatch.setenv("SELFNORM_PLUGINS", "no_such_module")
+        assert (
+            main(["train", "--to", str(tmp_path / "x"), "--text", str(tmp_path / "t.txt"), "--criterion", "huh"]) == 2
+        )
+        assert "no_such_module" in capsys.readouterr().err
+    finally:
+        ENCODERS.pop("from_plugin", None)
