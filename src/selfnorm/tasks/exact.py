@@ -154,15 +154,16 @@ class _Chunk:
     def decide(self, mode: str) -> None:
         """Compute exact values in rounds, all lists at once, until every list is certain."""
         waiting = {place for place, members in enumerate(self.members) if len(members) > 1 and self.weights.lm != 0}
-        first, self.report.lists = set(waiting), self.report.lists + len(self.lists)
+        self.report.lists += len(self.lists)
+        self.report.certain += len(self.lists) - len(waiting)
+        first = True
         while waiting:
             needed = {place: self._needed(place, mode) for place in waiting}
-            waiting = {place for place in waiting if needed[place]}
-            first &= {place for place, nodes in needed.items() if not nodes}
+            self.report.certain += sum(not nodes for nodes in needed.values()) if first else 0
+            waiting, first = {place for place in waiting if needed[place]}, False
             values = self._compute({node for place in waiting for node in needed[place]})
             if len(values):
                 self.bound.widen(values)
-        self.report.certain += len(first) + sum(len(m) <= 1 for m in self.members)
 
     def _needed(self, place: int, mode: str) -> set[int]:
         """Contexts whose log Z could still change this list's order."""
