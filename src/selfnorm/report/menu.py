@@ -16,7 +16,7 @@ FEWEST = 4  # criteria that make a menu
 SAME = ("data", "max_words", "split", "d", "encoder", "squash", "epochs", "seed", "others")
 HEAD = ["model", "k", "pins log Z", "perplexity", "mu_z", "sigma_z", "sigma_z after mlp", "s per epoch", "MB"]
 
-BY_STEP = "Seconds: a training step times the steps of an epoch. MB: what a step holds beside the model. Both by the step `cost`."
+BY_STEP = "Seconds: a training step times the steps of an epoch. MB: what a step holds besides the model. Both by the step `cost`."
 BY_CLOCK = (
     "Seconds: the median epoch by the clock, validation included. MB: the most the process held in its first epoch."
 )
@@ -42,10 +42,13 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
     )
     ordered = sorted(group, key=lambda r: r.measured.perplexity)
     costs = [_cost(collected.of_run(COST, r.run)) for r in ordered]
-    whole = all(costs)  # a column is of one kind
+    whole = 2 * sum(map(bool, costs)) > len(costs)  # a column is of one kind: blank where that was not measured
     lines = [collected.histories.get(r.run, []) for r in ordered]
     clock = [(_per_epoch(some), str(some[0].get("megabytes", "")) if some else "") for some in lines]
-    rows = [[*_row(r, collected), *cost] for r, cost in zip(ordered, costs if whole else clock, strict=True)]
+    rows = [
+        [*_row(r, collected), *cost]
+        for r, cost in zip(ordered, [cost or ("", "") for cost in costs] if whole else clock, strict=True)
+    ]
     used = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
     head = [HEAD[i] for i in used]
     notes = [BY_STEP if whole else BY_CLOCK] if {"s per epoch", "MB"} & set(head) else []
