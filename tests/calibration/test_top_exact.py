@@ -141,3 +141,35 @@ def test_the_cost_foretold_is_the_cost_of_what_is_fitted(head: sn.Output, kind: 
 
     g = sn.fit_normalizer(head, contexts(300), kind, rank=10, top=32, passes=0.1, progress=False)
     assert load(CALIBRATIONS[kind].make)().cost(Budget(rank=10, top=32), V, D) == g.multiply_adds()
+
+
+@pytest.mark.parametrize("scale", [0.125, 4.0])
+def test_a_scale_in_the_link_changes_nothing_where_the_scores_are_the_same(head: sn.Output, scale: float) -> None:
+    same = sn.Output.from_rows(head.weight / scale, head.bias.view(-1) / scale, scale=scale)
+    c, how = contexts(300, 8), {"rank": 12, "top": 32, "preview": "float32", "progress": False}
+    one, two = (sn.fit_normalizer(h, contexts(3000), "screen", **how)(c) for h in (head, same))
+    assert torch.allclose(one, two, atol=1e-3)
+
+
+def test_gradients_copies_and_half_precision_do_not_matter(head: sn.Output) -> None:
+    import copy
+
+    c, w = contexts(20, 8), torch.arange(20)
+    for kind in ("affine", "mlp", "screen", "int8"):
+        g = sn.fit_normalizer(head, contexts(500), kind, rank=8, top=16, passes=1, progress=False)
+        scores = head.with_normalizer(g).m(w, c.clone().requires_grad_())
+        assert torch.allclose(copy.deepcopy(head.with_normalizer(g)).m(w, c), scores.detach(), atol=1e-5)
+    half = sn.Output.from_rows(head.weight.bfloat16(), head.bias.view(-1).bfloat16())
+    for kind in ("shift", "affine", "int8"):
+        g = sn.fit_normalizer(half, contexts(500), kind, top=16, progress=False)
+        got = half.with_normalizer(g).m(w, c.bfloat16())
+        assert got.dtype == torch.float32 and torch.isfinite(got).all()
+        assert torch.isfinite(half.m_shared(w, c)).all() and torch.isfinite(g.onto(half).log_z(c)).all()
+
+
+def test_contexts_without_variation_and_heads_with_a_normalizer_are_refused_or_exact(head: sn.Output) -> None:
+    g = sn.fit_normalizer(head, contexts(500), "shift", progress=False)
+    with pytest.raises(sn.UserError, match="has a normalizer already"):
+        sn.fit_normalizer(head.with_normalizer(g), contexts(500), "shift")
+    constant = sn.fit_normalizer(head, torch.ones(100, D), "screen", rank=4, top=16, preview="float32", progress=False)
+    assert float(left(head, constant, torch.ones(3, D)).abs().max()) < 1e-3

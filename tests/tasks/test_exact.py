@@ -76,6 +76,7 @@ def test_hypotheses_that_differ_in_nothing_and_empty_lists(runs: dict[str, sn.Ru
     asked = [NBest("a", (same, same)), NBest("b", (same,)), NBest("c", (Hypothesis((), 0.0), same))]
     found, report = exact_tables(sn.load(runs["nce"].folder), asked, Weights(1.0), tokenized=True)
     assert len(found) == 3 and report.lists == 3
+    assert sn.rescore(sn.load(runs["nce"].folder), [[]], exact="1best")[0].best == -1
 
 
 def test_a_bound_covers_sums_and_is_widened_by_what_it_sees() -> None:

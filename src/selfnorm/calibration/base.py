@@ -50,7 +50,7 @@ class Budget:
         for name, value in (("contexts", self.contexts), ("passes", self.passes), ("minutes", self.minutes)):
             if not 0 < value < math.inf:
                 raise UserError(f"calibration: {name} = {value}; a number above 0 was expected.")
-        if self.frequent < 0 or min(self.hidden) < 1:
+        if self.frequent < 0 or min(self.hidden, default=0) < 1:
             raise UserError(
                 f"calibration: frequent = {self.frequent} must be at least 0, every hidden size of {self.hidden} above 0."
             )

@@ -5,6 +5,8 @@ Cost is in multiply-adds per context as a share of the exact log Z's V·d; an in
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -40,7 +42,8 @@ def candidates(task: Task) -> Iterator[Candidate]:
     ranks = sorted({max(4, d // 12), max(4, d // 6), max(4, d // 3), max(4, d // 2)})
     sized = [("affine", base)]
     sized += [("mlp", replace(base, frequent=f)) for f in (64, 256, 1024) if f <= V]
-    sized += [("screen", replace(base, rank=r, top=t)) for r in ranks for t in tops if r < d]
+    if task.head.link != "log_sigmoid":
+        sized += [("screen", replace(base, rank=r, top=t)) for r in ranks for t in tops if r < d]
     sized += [("int8", replace(base, top=t)) for t in (16, 64, 256) if t <= V]
     made = [Candidate(kind, b, load(CALIBRATIONS[kind].make)().cost(b, V, d) / (V * d)) for kind, b in sized]
     return iter(sorted(made, key=lambda one: one.cost))
@@ -62,12 +65,14 @@ def choose(
     for one in candidates(task):
         if cost is not None and one.cost > cost:
             break
-        normalizer, used = load(CALIBRATIONS[one.kind].make)().fit(replace(task, budget=one.budget))
+        normalizer, used = load(CALIBRATIONS[one.kind].make)().fit(
+            replace(task, budget=one.budget, start=time.monotonic())
+        )
         left = held_out(task.head, normalizer, task.held_out, MEASURED)
         one = replace(one, budget=used, left=left)
         frontier.append(one)
         tried(one)
-        if best is None or left.rms < best[0].left.rms:  # type: ignore[union-attr]
+        if math.isfinite(left.rms) and (best is None or left.rms < best[0].left.rms):  # type: ignore[union-attr]
             best = one, normalizer
         if sigma is not None and left.rms <= sigma:
             return one, normalizer, frontier

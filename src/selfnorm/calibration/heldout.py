@@ -32,11 +32,14 @@ class HeldOut:
 def held_out(head: Output, normalizer: Normalizer, contexts: Contexts, most: int = 1 << 62) -> HeldOut:
     """Exact log Z against the estimate on at most so many contexts."""
     before, after = [], []
+    applied = (
+        None if head.normalizer is None else normalizer.onto(head)
+    )  # it may replace the head's own, or come on top
     with torch.no_grad():
         for c in contexts(most):
-            exact = head.without_normalizer().log_z(c).double()
+            exact = head.log_z(c).double()
             before.append(exact)
-            after.append(exact - normalizer(c).double())
+            after.append(exact - normalizer(c).double() if applied is None else applied.log_z(c).double())
     raw, left = torch.cat(before), torch.cat(after)
     place = max(1, math.ceil(0.99 * len(left)))
     return HeldOut(

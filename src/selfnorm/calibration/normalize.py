@@ -8,6 +8,7 @@ head.with_normalizer(g).m(w, c)               # ≈ log p(w|c), without a sum ov
 from __future__ import annotations
 
 import hashlib
+import math
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -72,6 +73,8 @@ def fit_normalizer(
         raise UserError(
             f"head is a {type(head).__name__}; give Output.from_linear(linear) or Output.from_rows(weight, bias)."
         )
+    if head.normalizer is not None:
+        raise UserError("The head has a normalizer already: give head.without_normalizer().")
     if counts is not None and tuple(counts.shape) != (head.V,):
         raise UserError(f"counts must be ({head.V},), one number a word; found {tuple(counts.shape)}.")
     rows = _spool(contexts, head.d)
@@ -91,6 +94,8 @@ def fit_normalizer(
                 normalizer, _ = how.fit(replace(task, advance=advance))
             normalizer.kind_name = kind
     normalizer.requires_grad_(False).held_out = held_out(head, normalizer, task.held_out)
+    if not math.isfinite(normalizer.held_out.rms):
+        raise UserError(f"{normalizer.kind_name} has no finite estimate on these contexts. Do they vary at all?")
     return normalizer
 
 

@@ -18,10 +18,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
 from selfnorm.nn.int8 import Int8Rows, balance
-from selfnorm.nn.output import Output
+from selfnorm.nn.output import Output, link_of
 
 CONTEXTS = 60_000  # enough for a covariance
 TOP = 2048
@@ -74,6 +75,8 @@ class Screening:
 
     def fit(self, task: Task) -> tuple[Screen, Budget]:
         head, budget = task.head.without_normalizer(), task.budget
+        if head.link == "log_sigmoid":
+            raise UserError("screen does not suit scores behind a log-sigmoid (criterion snis): use int8 or mlp.")
         mean, covariance, sample, count = moments(task)
         rank, top = min(budget.rank, head.d), min(budget.top or TOP, head.V)
         tensors = screen_tensors(head, mean, covariance, rank, budget.preview, sample)
@@ -89,6 +92,12 @@ class Screening:
     def cost(self, budget: Budget, V: int, d: int) -> float:
         rank, top = min(budget.rank, d), min(budget.top or TOP, V)
         return d * d + COST[budget.preview] * V * (rank + 1) + top * d
+
+
+def slope(link: str, step: float = 1e-3) -> float:
+    """The slope of a link at 0: what a small score is multiplied by."""
+    ends = link_of(link)(torch.tensor([-step, step], dtype=torch.float64))
+    return float(ends[1] - ends[0]) / (2 * step)
 
 
 def moments(task: Task) -> tuple[Tensor, Tensor, Tensor, int]:
@@ -110,7 +119,7 @@ def screen_tensors(
 ) -> dict[str, Tensor]:
     """The preview of a head for contexts of this mean and covariance."""
     values, vectors = torch.linalg.eigh(covariance)
-    root = values.clamp(min=1e-10 * float(values.max())).sqrt()
+    root = values.clamp(min=max(1e-10 * float(values.max()), 1e-30)).sqrt()
     half = vectors * root  # S^½ up to a rotation: half·halfᵀ = S
     gram = torch.zeros_like(covariance)
     for weight in torch.split(head.weight, 4096):
@@ -121,12 +130,13 @@ def screen_tensors(
     every = (vectors / root) @ basis  # (c - mean)·every has unit variances
     dropped = importance[rank:] / importance[rank:].sum().clamp(min=1e-30)
     project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt()], dim=1)
+    steepness = slope(head.link)  # the link multiplies the half variance by its slope once more
     rows, offset = [], []
     for weight, bias in zip(torch.split(head.weight, 4096), torch.split(head.bias, 4096), strict=True):
         scaled = weight.double() @ half
         kept = scaled @ basis[:, :rank]
         variance = (scaled.square().sum(1) - kept.square().sum(1)).clamp(min=0)
-        rows.append(torch.cat([kept, variance.unsqueeze(1) / 2], dim=1).float())
+        rows.append(torch.cat([kept, steepness * variance.unsqueeze(1) / 2], dim=1).float())
         offset.append((weight.double() @ mean + bias.double().view(-1)).float())
     preview, scale, factor = torch.cat(rows), torch.ones(0), torch.ones(rank + 1)
     if kind == "int8":

@@ -34,6 +34,7 @@ class TopExact(Normalizer):
         """Per context; an int8 multiply-add counts as a quarter, a bf16 one as a half."""
         raise TypeError("TopExact is a base class: use Screen or Int8")
 
+    @torch.no_grad()
     def forward(self, c: Tensor) -> Tensor:
         head, flat = self._head[0], c.reshape(-1, c.shape[-1])
         size = max(1, min(512, HELD // (4 * head.V)))

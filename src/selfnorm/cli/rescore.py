@@ -68,8 +68,11 @@ def rescore(
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()
+    needed = exact == "none" or tune is not None  # otherwise --exact scores them itself
     with progress("rescore", len(read), "lists") as advance:
-        found = work.tables(scorer, read, advance=advance, ngram=other, ngram_weight=ngram_weight, tokenized=tokenized)
+        found = work.tables(
+            scorer, read if needed else [], advance=advance, ngram=other, ngram_weight=ngram_weight, tokenized=tokenized
+        )
     if tune is not None:
         weights, value = work.tuned(read, found, read_references(tune), metric, old_lm_weight != 0)
         facts |= {"weights": weights.__dict__, f"{metric}_development": value}

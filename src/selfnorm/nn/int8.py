@@ -36,6 +36,12 @@ class Int8Rows:
         self.session = _session(rows)
         self.floats = rows.new_zeros(0, dtype=torch.float32) if self.session else rows.float().t().contiguous()
 
+    def __getstate__(self) -> tuple[Tensor, Tensor]:
+        return self.rows, self.row_scale
+
+    def __setstate__(self, state: tuple[Tensor, Tensor]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
     @staticmethod
     def quantized(rows: Tensor) -> tuple[Tensor, Tensor]:
         integers, scale = quantize(rows.float(), ROWS)

@@ -33,6 +33,11 @@ def link_of(name: str) -> Callable[[Tensor], Tensor]:
     return (lambda x: cap * torch.tanh(x * (scale / cap))) if cap else (lambda x: x * scale)
 
 
+def widened(x: Tensor) -> Tensor:
+    """Half precision as float32, anything else as it is: scores and log Z are computed in float32 or better."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 class Output(nn.Module):
     """m(w,c) = link(w·c + b_w) - g(c), with link the identity and g = 0 unless asked for.
 
@@ -88,11 +93,13 @@ class Output(nn.Module):
 
     def m(self, w: Tensor, c: Tensor) -> Tensor:
         """One word a context: w and the scores are shaped like c without its last axis."""
+        c = widened(c)
         rows, bias = self._rows(w)
         return self._finish((rows * c).sum(-1) + bias, c)
 
     def m_each(self, w: Tensor, c: Tensor) -> Tensor:
         """k words a context: w (..., k), whose leading axes may be fewer than c's, to scores (..., k)."""
+        c = widened(c)
         rows, bias = self._rows(w)
         letters = "xyz"[3 - (c.dim() - 1) :]
         shared = letters[len(letters) - (w.dim() - 1) :]
@@ -100,11 +107,13 @@ class Output(nn.Module):
 
     def m_shared(self, w: Tensor, c: Tensor) -> Tensor:
         """The same k words (k,) for every context: (..., k), one product."""
+        c = widened(c)
         rows, bias = self._rows(w)
         return self._finish(c @ rows.t() + bias, c)
 
     def target_and_log_z(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """m(w,c) and exact log Z, both shaped like w, from one pass over the scores."""
+        c = widened(c)
         flat = c.reshape(-1, self.d)
         if self.link:
             return self.m(w, c), self.log_z(c)
@@ -114,6 +123,7 @@ class Output(nn.Module):
 
     def log_z(self, c: Tensor) -> Tensor:
         """Exact log Z (...,), in blocks of words: (N, V) is held only where a gradient needs it and it fits."""
+        c = widened(c)
         flat = c.reshape(-1, self.d)
         if self.link:
             pieces = [self._linked(flat, b).logsumexp(1) for b in blocks(len(flat), self.V)]
@@ -124,6 +134,7 @@ class Output(nn.Module):
 
     def log_z_and_entropy(self, c: Tensor) -> tuple[Tensor, Tensor]:
         """log Z (N,) and the entropy H_c = log Z - Σ p·m of softmax(m) (N,), without gradients."""
+        c = widened(c)
         with torch.no_grad():
             pairs = [log_z_and_mean_score(c[some], self.weight, self.bias, link_of(self.link)) for some in rows(len(c))]
             log_z, mean = (torch.cat(column) for column in zip(*pairs, strict=True))
@@ -131,6 +142,7 @@ class Output(nn.Module):
 
     def all_m(self, c: Tensor) -> Tensor:
         """Every word's score (N, V): for a few contexts only."""
+        c = widened(c)
         return self._linked(c) - self._g(c).unsqueeze(-1)
 
     def minus(self, a: Tensor, b: Tensor) -> Output:
@@ -172,7 +184,8 @@ class Output(nn.Module):
         return other
 
     def _copy(self) -> Output:
-        other = Output(self.V, self.d, self.link, self.normalizer).to(self.weight)
+        other = Output(self.V, self.d, self.link).to(self.weight).requires_grad_(self.weight.requires_grad)
+        other.normalizer = self.normalizer
         with torch.no_grad():
             other.weight.copy_(self.weight)
             other.bias.copy_(self.bias)
@@ -180,7 +193,7 @@ class Output(nn.Module):
 
     def _rows(self, w: Tensor) -> tuple[Tensor, Tensor]:
         bias = F.embedding(w, self.bias, sparse=True).squeeze(-1)
-        return F.embedding(w, self.weight, sparse=True), bias
+        return widened(F.embedding(w, self.weight, sparse=True)), widened(bias)
 
     def _linked(self, c: Tensor, words: slice = slice(None)) -> Tensor:
         return link_of(self.link)(scores(c, self.weight[words], self.bias[words]))

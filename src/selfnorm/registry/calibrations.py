@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from selfnorm._util.errors import UserError, nearest
-from selfnorm.registry import Registry
+from selfnorm.registry import Registry, load_plugins
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ CALIBRATIONS: Registry[CalibrationInfo] = Registry("calibration", {
 
 
 def kinds() -> tuple[str, ...]:
-    """Every calibration's name, "none" first."""
+    """Every calibration's name, "none" first; those of plugins too."""
+    load_plugins()
     return ("none", *CALIBRATIONS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from selfnorm._util.errors import UserError
-from selfnorm.registry import Registry
+from selfnorm.registry import Registry, load_plugins
 from selfnorm.registry.calibrations import CALIBRATIONS
 
 COMPLETION = "Sentence completion"  # the kind_of_result of a completion's JSON
@@ -35,6 +35,7 @@ STEPS: Registry[StepInfo] = Registry("step", {
 
 def check_step(step: str) -> tuple[str, str]:
     """A step taken apart: test.mlp is ("test", "mlp"). Anything else than a known step is refused."""
+    load_plugins()
     what, dot, kind = step.partition(".")
     known = what in STEPS and (not dot or (STEPS[what].calibrated and kind in CALIBRATIONS))
     if not known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -36,7 +37,9 @@ def measure_split(run: Run, corpus: Corpus, split: str, calibration: str | None 
     path = run.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json")
     try:
         measured.write(path)
-    except PermissionError as error:  # somebody else's run may be measured, though nothing can be stored in it
+    except OSError as error:  # somebody else's run may be measured, though nothing can be stored in it
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         log.warning("Not stored in %s: %s", path, error.strerror)
     return measured
 

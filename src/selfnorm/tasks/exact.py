@@ -51,15 +51,19 @@ class Bound:
         self.together = max(1.0, float(np.std(scaled)) / self.sigma) if len(scaled) > 1 else 1.0
         self.largest = float(np.abs(every - self.mean).max())
 
-    def widen(self, log_z: Array) -> None:
-        """Look at values computed later: where they deviate more than those known, so does the bound."""
+    def widen(self, log_z: Array) -> bool:
+        """Look at values computed later: where they deviate more than those known, so does the bound. True if it grew."""
+        before = self.sigma, self.largest
         self.seen += [float(x) for x in log_z - self.mean]
         if len(self.seen) >= SAMPLE:
             self.sigma = max(self.sigma, float(np.sqrt(np.mean(np.square(self.seen)))))
         self.largest = max(self.largest, float(np.abs(self.seen).max())) if self.seen else self.largest
+        return (self.sigma, self.largest) != before
 
-    def __call__(self, n: Array) -> Array:
-        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(self.confidence, dtype=torch.float64)))
+    def __call__(self, n: Array, pairs: int = 1) -> Array:
+        """For one of so many comparisons, which share what may go wrong."""
+        each = 1 - (1 - self.confidence) / max(1, pairs)
+        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(each, dtype=torch.float64)))
         spread = z * self.sigma * self.together * np.sqrt(n)
         return np.where(n > 0, np.maximum(spread, np.minimum(n, 2) * self.largest), 0.0)
 
@@ -128,7 +132,7 @@ class _Chunk:
             start = self.members[-1].stop if self.members else 0
             self.members.append(range(start, start + len(nbest.hypotheses)))
         report.contexts += len(walked.c)
-        if not bound.sigma:
+        if not bound.sigma and any(len(path) for path in walked.contexts):
             self._sample()
 
     def _sample(self) -> None:
@@ -153,7 +157,8 @@ class _Chunk:
 
     def decide(self, mode: str) -> None:
         """Compute exact values in rounds, all lists at once, until every list is certain."""
-        waiting = {place for place, members in enumerate(self.members) if len(members) > 1 and self.weights.lm != 0}
+        several = {place for place, members in enumerate(self.members) if len(members) > 1 and self.weights.lm != 0}
+        waiting = set(several)
         self.report.lists += len(self.lists)
         self.report.certain += len(self.lists) - len(waiting)
         first = True
@@ -162,8 +167,8 @@ class _Chunk:
             self.report.certain += sum(not nodes for nodes in needed.values()) if first else 0
             waiting, first = {place for place in waiting if needed[place]}, False
             values = self._compute({node for place in waiting for node in needed[place]})
-            if len(values):
-                self.bound.widen(values)
+            if len(values) and self.bound.widen(values):
+                waiting |= several  # what was certain may not be any more
 
     def _needed(self, place: int, mode: str) -> set[int]:
         """Contexts whose log Z could still change this list's order."""
@@ -175,7 +180,7 @@ class _Chunk:
         for a, b in pairs:
             apart = np.setxor1d(paths[a], paths[b])
             unknown = apart[np.isnan(self.log_z[apart])]
-            if totals[a] - totals[b] <= abs(self.weights.lm) * float(self.bound(np.array(len(unknown)))):
+            if totals[a] - totals[b] <= abs(self.weights.lm) * float(self.bound(np.array(len(unknown)), len(pairs))):
                 nodes |= {int(n) for n in unknown}
         return nodes
 
