@@ -111,7 +111,7 @@ def log_z_histograms(records: Sequence[Record], title: str) -> str:
         counts = np.asarray(h["counts"], dtype=float)
         edges = np.linspace(h["low"], h["high"], len(counts) + 1)
         for axis in axes:
-            name = name_beside(r, [o for o in records if o.calibration == r.calibration])
+            name = name_beside(r, [o for o in records if o.calibration == r.calibration]) + r.unusual_k
             label = f"{name}, {r.calibration}" if r.calibration != "none" else name
             axis.stairs(counts / counts.max(), edges, label=label, color=look["color"], ls=line, lw=1.6)
     for axis, name in zip(axes, (title, "around 0"), strict=True):
@@ -142,7 +142,7 @@ def entropy_histogram(records: Sequence[Record], title: str) -> str:
         axis.set(
             xlabel="entropy H (nats)",
             ylabel="log Z",
-            title=f"{r.name}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}",
+            title=f"{r.name}{r.unusual_k}, d={r.parts['d']}\ncorrelation {r.measured.correlation:+.2f}",
         )
     figure.colorbar(shown, ax=axes[0][-1], label="log10(1 + contexts)")
     figure.suptitle(title, fontsize=11)
