@@ -150,3 +150,15 @@ def test_rows_are_chosen_by_use_not_by_their_ids() -> None:
 def test_wrong_contexts_are_refused(contexts: torch.Tensor, told: str) -> None:
     with pytest.raises(sn.UserError, match=told):
         sn.fit_normalizer(sn.Output.from_linear(torch.nn.Linear(16, 20)), contexts)
+
+
+def test_a_list_of_texts_without_scores_is_refused(run: sn.Run) -> None:
+    with pytest.raises(sn.UserError, match="a pair of text"):
+        sn.rescore(run.scorer(calibration="none"), [["a", "b"]])
+
+
+def test_a_setting_without_its_section_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from selfnorm.cli import main
+
+    assert main(["train", "--to", str(tmp_path / "x"), "--set", "d=16"]) == 2
+    assert 'Did you mean "model.d=16"' in capsys.readouterr().err

@@ -42,7 +42,8 @@ def score(
     log10
         Base-10 logarithms, as n-gram tools use.
     table
-        Also write every word with its numbers (sentence, word, m, exact log_z, entropy): FILE.csv, .jsonl or .parquet.
+        Also write every word with its numbers (sentence, word, m, exact log_z, entropy): FILE.csv, .jsonl or .parquet (extra
+        parquet). Needs a text file, not stdin.
     unk_penalty
         Added to the score of every word outside the vocabulary.
     """

@@ -77,8 +77,10 @@ def _split(change: str) -> tuple[str, str, Any]:
     name, equals, text = change.partition("=")
     section, dot, key = name.partition(".")
     if not equals or not dot or section not in SECTIONS:
+        owners = [owner for owner, kind in SECTIONS.items() if name in (f.name for f in fields(kind))]
+        hint = f' Did you mean "{owners[0]}.{change}"?' if owners and equals else ""
         raise UserError(
-            f"--set {change}: expected section.key=value, for example criterion.alpha=10. Sections: {', '.join(SECTIONS)}."
+            f"--set {change}: expected section.key=value, for example criterion.alpha=10.{hint} Sections: {', '.join(SECTIONS)}."
         )
     try:
         return section, key, tomllib.loads(f"value = {text}")["value"]

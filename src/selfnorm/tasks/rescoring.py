@@ -112,6 +112,10 @@ def rescore(
     """
     weights, made = Weights(lm_weight, word_penalty), []
     for place, hypotheses in enumerate(lists):
+        if not all(isinstance(h, tuple | list) and len(h) == 2 for h in hypotheses):
+            raise UserError(
+                f'list {place}: each hypothesis is a pair of text (or words) and score, such as ("a b", -1.5).'
+            )
         words = [tuple(lm.tokenize(text) if isinstance(text, str) else text) for text, _ in hypotheses]
         pairs = zip(words, (score for _, score in hypotheses), strict=True)
         made.append(NBest(str(place), tuple(Hypothesis(w, float(score)) for w, score in pairs)))
