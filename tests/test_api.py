@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +36,8 @@ def test_every_public_name_is_there_and_has_a_docstring() -> None:
 
 
 def test_import_is_light() -> None:
-    start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", "import sys, selfnorm; sys.exit('torch' in sys.modules)"], check=False)
-    assert done.returncode == 0 and time.perf_counter() - start < 10
+    assert done.returncode == 0
 
 
 def test_raw_text_is_tokenized_as_the_training_text_was(run: sn.Run) -> None:
