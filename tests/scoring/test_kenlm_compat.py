@@ -78,7 +78,7 @@ def configured(module: types.ModuleType, path: Path) -> Any:
 
 
 CALLS: dict[str, Callable[[types.ModuleType, Path], Any]] = {
-    "issubclass(Model, LanguageModel)": lambda m, p: issubclass(m.Model, m.LanguageModel),
+    "issubclass(LanguageModel, Model)": lambda m, p: issubclass(m.LanguageModel, m.Model),
     "LanguageModel(path, Config())": configured,
     "Model(bytes)": lambda m, p: isinstance(m.Model(os.fsencode(p)).score("the"), float),
     "Model(missing path)": missing,

@@ -90,8 +90,8 @@ class State:
         return self.history >= other.history
 
 
-class LanguageModel:
-    """score, full_scores, perplexity, and stepping, as kenlm.LanguageModel has them.
+class Model:
+    """score, full_scores, perplexity, and stepping, as kenlm.Model has them.
 
     path          a run folder (text or bytes), or an open Scorer
     config        accepted as kenlm's second argument and not used
@@ -117,9 +117,9 @@ class LanguageModel:
         return 0
 
     def __repr__(self) -> str:
-        return f"<LanguageModel from {Path(os.fsdecode(self.path)).name!r}>"
+        return f"<Model from {Path(os.fsdecode(self.path)).name!r}>"
 
-    def __reduce__(self) -> tuple[type[LanguageModel], tuple[bytes]]:
+    def __reduce__(self) -> tuple[type[Model], tuple[bytes]]:
         if not self.path:
             raise TypeError("a model made from an open Scorer cannot be pickled; make it from its run folder")
         return type(self), (self.path,)
@@ -176,7 +176,8 @@ class LanguageModel:
         return vocab.eos if word == "</s>" else vocab.index.get(word, vocab.unk)
 
 
-Model = LanguageModel
+class LanguageModel(Model):
+    """kenlm's older name of Model."""
 
 
 def _text(text: Text) -> str:
