@@ -79,7 +79,7 @@ class Scorer:
             raise UserError("score_batch takes several sentences: give a list, or use score for one.")
         return np.array([scores.sum() for scores in self.stream(sentences, eos)])
 
-    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 256) -> Iterator[Array]:
+    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 4096) -> Iterator[Array]:
         """Word scores of each sentence, in order, holding only `size` sentences at a time."""
         waiting = iter(sentences)
         while chunk := list(islice(waiting, size)):
@@ -105,7 +105,7 @@ class Scorer:
                 columns[name] += values.double().tolist()
         return {name: np.asarray(values, dtype=object if name == "word" else None) for name, values in columns.items()}
 
-    def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 64) -> list[Array]:
+    def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 256) -> list[Array]:
         """Word scores of sentences given as ids: batched by length, given back in order."""
         results: list[Array] = [np.zeros(0)] * len(sentences)
         for chosen in _groups([len(sentence) for sentence in sentences], size):
