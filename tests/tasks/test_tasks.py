@@ -15,8 +15,10 @@ from selfnorm.config.recipe import Model
 from selfnorm.data.vocab import Vocab
 from selfnorm.nn.model import build
 from selfnorm.nn.normalizers import Affine, Mlp
+from selfnorm.runs.folder import open_run
+from selfnorm.runs.loading import load_model
 from selfnorm.runs.opening import load as open_scorer
-from selfnorm.scoring.onnx.export import export
+from selfnorm.scoring.onnx.export import export, rounding_error
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.studies.experiment import run_experiment as run
 from selfnorm.tasks.completion import Question, answer, decide, read_questions, summary
@@ -356,6 +358,22 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     if calibration == "mlp":  # what was fitted to a hundredth must not be rounded to a tenth
         kept = onnx.load(tmp_path / "m.onnx").graph.initializer
         assert {"g_rows", "g_w0"} <= {tensor.name for tensor in kept if tensor.data_type == onnx.TensorProto.FLOAT}
+
+
+def test_eight_bits_make_the_whole_graph_small_and_say_their_error(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    assert main(f"export {trained} --calibration none --int8 --out {tmp_path}/m.onnx".split()) == 0
+    assert "nats on average" in capsys.readouterr().err
+    held = {t.name: t.data_type for t in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    assert held["table"] == held["rows"] == onnx.TensorProto.INT8
+    model = load_model(open_run(trained), calibration="none")
+    mean, largest = rounding_error(model, open_run(trained).vocab, tmp_path / "m.onnx")
+    assert 0 < mean < 0.05 and largest < 0.3
+    export(model, open_run(trained).vocab, tmp_path / "f.onnx")
+    assert rounding_error(model, open_run(trained).vocab, tmp_path / "f.onnx")[1] < 1e-4
 
 
 def lists_of(*words: str, count: int = 120) -> list[NBest]:

@@ -13,20 +13,21 @@ from selfnorm.scoring.onnx.normalizer import normalizer
 from selfnorm.scoring.onnx.parts import Parts, array
 
 
-def language_model(onnx: Any, model: LanguageModel, exact: bool) -> Any:
-    parts = Parts(onnx)
-    states = _encoder(parts, model)
+def language_model(onnx: Any, model: LanguageModel, exact: bool, int8: bool = False) -> Any:
+    """With `int8` the word tables are stored in eight bits, unless log Z is wanted too, which must be of the same rows as m."""
+    parts, small = Parts(onnx), int8 and not exact
+    states = _encoder(parts, model, small)
     g = normalizer(parts, model.output.normalizer)
-    _candidates(parts, model, g)
+    _candidates(parts, model, g, small)
     if exact:
         _log_z(parts, model, g)
     return _whole(parts, ["m", "log_z"] if exact else ["m"], states, model.encoder.d)
 
 
-def _encoder(parts: Parts, model: LanguageModel) -> list[str]:
+def _encoder(parts: Parts, model: LanguageModel, int8: bool) -> list[str]:
     """words (B, T) to c (B, T, d); returns the names of the state after the last word."""
     parts.add("Transpose", ["words"], "words_t", perm=[1, 0])
-    x = parts.add("Gather", [parts.hold("table", array(model.encoder.table)), "words_t"], "x0")  # (T, B, d)
+    x = parts.rows("table", array(model.encoder.table), "words_t", "x0", int8)  # (T, B, d)
     states = list[str]()
     for i, layer in enumerate(cast(Recurrent, model.encoder).layers):
         lstm = isinstance(layer, nn.LSTM)
@@ -54,9 +55,9 @@ def _gates(layer: nn.Module) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return w[None], r[None], b[None]
 
 
-def _candidates(parts: Parts, model: LanguageModel, g: str) -> None:
+def _candidates(parts: Parts, model: LanguageModel, g: str, int8: bool) -> None:
     """m (B, T, K) of the candidates: only their rows are looked up."""
-    rows = parts.add("Gather", [parts.hold("rows", array(model.output.weight)), "candidates"], "candidate_rows")
+    rows = parts.rows("rows", array(model.output.weight), "candidates", "candidate_rows", int8)
     column = parts.add("Unsqueeze", ["c", parts.hold("last", np.array([3]))], "c_column")
     dot = parts.add("Squeeze", [parts.add("MatMul", [rows, column], "products"), "last"], "dots")
     bias = parts.add(
