@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from selfnorm._util.errors import UserError
+from selfnorm.calibration.base import Budget
 from selfnorm.cli import main
 from selfnorm.config.recipe import Model
 from selfnorm.data.vocab import Vocab
@@ -322,7 +323,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("calibration", ["none", "mlp"])
+@pytest.mark.parametrize("calibration", ["none", "mlp", "screen", "int8"])
 @pytest.mark.parametrize("int8", [False, True])
 def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     trained: Path, tmp_path: Path, int8: bool, calibration: str
@@ -334,8 +335,10 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     from selfnorm.runs.opening import open_with_text
 
     made, corpus = open_with_text(trained)
-    if calibration == "mlp" and not made.file("calibration.mlp.safetensors").exists():
-        calibrate_run(made, corpus, "mlp")
+    if calibration != "none":
+        calibrate_run(
+            made, corpus, calibration, Budget(rank=4, top=5, preview="int8" if int8 else "float32"), use=False
+        )
     model = load_model(made, calibration=calibration)
     export(model, made.vocab, tmp_path / "m.onnx", exact=True, int8=int8)
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))

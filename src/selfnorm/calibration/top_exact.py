@@ -26,6 +26,10 @@ class TopExact(Normalizer):
             self.register_buffer(name, tensor)
         self._head = (head.without_normalizer(),)  # in a tuple: it is not a part of this module
 
+    @property
+    def head(self) -> Output:
+        return self._head[0]
+
     def preview_scores(self, c: Tensor) -> Tensor:
         """w·c + b_w of all words (n, V), approximately, before the link."""
         raise TypeError("TopExact is a base class: use Screen or Int8")

@@ -10,14 +10,14 @@ from torch import nn
 from selfnorm.nn.model import LanguageModel
 from selfnorm.nn.recurrent import Recurrent
 from selfnorm.scoring.onnx.normalizer import normalizer
-from selfnorm.scoring.onnx.parts import Parts, array
+from selfnorm.scoring.onnx.parts import Parts, array, link
 
 
 def language_model(onnx: Any, model: LanguageModel, exact: bool, int8: bool = False) -> Any:
     """With `int8` the word tables are stored in eight bits, unless log Z is wanted too, which must be of the same rows as m."""
     parts, small = Parts(onnx), int8 and not exact
     states = _encoder(parts, model, small)
-    g = normalizer(parts, model.output.normalizer)
+    g = normalizer(parts, model.output.normalizer, int8=small)
     _candidates(parts, model, g, small)
     if exact:
         _log_z(parts, model, g)
@@ -63,7 +63,7 @@ def _candidates(parts: Parts, model: LanguageModel, g: str, int8: bool) -> None:
     bias = parts.add(
         "Gather", [parts.hold("bias", array(model.output.bias).reshape(-1)), "candidates"], "candidate_bias"
     )
-    m = _link(parts, parts.add("Add", [dot, bias], "m_raw"), model.output.link)
+    m = link(parts, parts.add("Add", [dot, bias], "m_raw"), model.output.link)
     if g:
         parts.add("Sub", [m, parts.add("Unsqueeze", [g, parts.hold("axis_k", np.array([2]))], "g_column")], "m")
     else:
@@ -73,20 +73,9 @@ def _candidates(parts: Parts, model: LanguageModel, g: str, int8: bool) -> None:
 def _log_z(parts: Parts, model: LanguageModel, g: str) -> None:
     """Exact log Z (B, T), which multiplies by every row."""
     product = parts.add("MatMul", ["c", parts.hold("rows_t", array(model.output.weight).T)], "all_products")
-    every = _link(parts, parts.add("Add", [product, "bias"], "all_m"), model.output.link)
+    every = link(parts, parts.add("Add", [product, "bias"], "all_m"), model.output.link)
     raw = parts.add("ReduceLogSumExp", [every, parts.hold("axis_v", np.array([2]))], "log_z_raw", keepdims=0)
     parts.add("Sub", [raw, g], "log_z") if g else parts.add("Identity", [raw], "log_z")
-
-
-def _link(parts: Parts, x: str, link: str) -> str:
-    """What bends the scores: 10 tanh(x/5) or log σ(x) = -log(1 + e^-x)."""
-    if link == "squash":
-        inner = parts.add("Tanh", [parts.add("Mul", [x, parts.number("fifth", 0.2)], f"{x}_fifth")], f"{x}_tanh")
-        return parts.add("Mul", [inner, parts.number("ten", 10.0)], f"{x}_squashed")
-    if link == "log_sigmoid":
-        soft = parts.add("Softplus", [parts.add("Neg", [x], f"{x}_below")], f"{x}_soft")
-        return parts.add("Neg", [soft], f"{x}_log_sigmoid")
-    return x
 
 
 def _whole(parts: Parts, outputs: list[str], states: list[str], d: int) -> Any:

@@ -44,3 +44,14 @@ class Parts:
 def array(tensor: Any) -> np.ndarray:
     found: np.ndarray = tensor.detach().numpy()
     return found
+
+
+def link(parts: Parts, x: str, link: str) -> str:
+    """What bends the scores: 10 tanh(x/5) or log σ(x) = -log(1 + e^-x)."""
+    if link == "squash":
+        inner = parts.add("Tanh", [parts.add("Mul", [x, parts.number("fifth", 0.2)], f"{x}_fifth")], f"{x}_tanh")
+        return parts.add("Mul", [inner, parts.number("ten", 10.0)], f"{x}_squashed")
+    if link == "log_sigmoid":
+        soft = parts.add("Softplus", [parts.add("Neg", [x], f"{x}_below")], f"{x}_soft")
+        return parts.add("Neg", [soft], f"{x}_log_sigmoid")
+    return x
