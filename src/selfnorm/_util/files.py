@@ -6,12 +6,13 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from selfnorm._util.disk import storage_errors
 from selfnorm._util.errors import Busy, UserError
 
 NUMBERS = re.compile(r"\[\s*-?[\d.][-+.\deE,\s]*\]")  # a list of numbers as json.dumps indents it
@@ -22,20 +23,25 @@ os.umask(UMASK)
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; rename it into place if the block ends well, else remove it."""
+def atomic(path: Path, needed: int = 0) -> Iterator[Path]:
+    """Yield a temporary path next to `path`; rename it into place if the block ends well, else remove it.
+
+    A full disk is a StorageError that names the file, and the bytes it needs where they are known.
+    """
     if not path.name or path.is_dir():
         raise UserError(f"{path} is a folder. Name a file in it.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield temporary
-        with temporary.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        temporary.chmod(0o666 & ~UMASK)  # libraries that write for us may have made it ours alone
-        temporary.replace(path)
+        with storage_errors(path, needed):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb+") as handle:
+                os.fsync(handle.fileno())
+            temporary.chmod(0o666 & ~UMASK)  # libraries that write for us may have made it ours alone
+            temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it was never made on a disk that may not be written
+            temporary.unlink(missing_ok=True)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -94,14 +100,18 @@ def holding(path: Path, seconds: float, busy: str) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    with atomic(path) as temporary:
+    with atomic(path, len(text)) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
+def json_text(value: Any) -> str:
     """Indented, but for lists of numbers, which take one line each."""
     text = json.dumps(value, indent=1, ensure_ascii=False)
-    write_text(path, NUMBERS.sub(lambda found: " ".join(found.group().split()), text) + "\n")
+    return NUMBERS.sub(lambda found: " ".join(found.group().split()), text) + "\n"
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json_text(value))
 
 
 def is_number(value: Any) -> bool:

@@ -10,6 +10,11 @@ from torch import Tensor
 from selfnorm._util.errors import UserError
 
 
+def bytes_of(tensors: dict[str, Tensor]) -> int:
+    """The size of a file with these tensors, without its short header."""
+    return sum(t.numel() * t.element_size() for t in tensors.values())
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file by name, and its metadata."""
     if not path.is_file():

@@ -64,8 +64,12 @@ def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     return from_table(asdict(recipe), "the recipe", changes)
 
 
+def recipe_text(recipe: Recipe) -> str:
+    return tomli_w.dumps(asdict(recipe))
+
+
 def write_recipe(path: Path, recipe: Recipe) -> None:
-    write_text(path, tomli_w.dumps(asdict(recipe)))
+    write_text(path, recipe_text(recipe))
 
 
 def as_toml(value: Any) -> str:

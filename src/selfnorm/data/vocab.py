@@ -36,10 +36,12 @@ class Vocab:
         get, unk = self.index.get, self.unk
         return [get(word, unk) for word in words]
 
-    def write(self, path: Path) -> None:
+    def text(self) -> str:
         """One word and its count a line."""
-        lines = (f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
-        write_text(path, "".join(lines))
+        return "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
+
+    def write(self, path: Path) -> None:
+        write_text(path, self.text())
 
 
 class Unknown:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from selfnorm._util.change import checked_if_listed
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import is_number, read_json, read_text
 
@@ -16,7 +17,11 @@ IN_HISTORY = ("epoch", "perplexity", "sigma_z", "seconds")  # of each line, amon
 def read_history(path: Path) -> list[dict[str, Any]]:
     """The lines training wrote, one per validation; none if there is no such file yet."""
     try:
-        lines = [json.loads(line) for line in read_text(path).split("\n") if line] if path.exists() else []
+        lines = (
+            [json.loads(line) for line in read_text(checked_if_listed(path)).split("\n") if line]
+            if path.exists()
+            else []
+        )
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path} has a line that is not JSON ({error.msg}). Fix it, or remove the run to train it again."
@@ -43,6 +48,6 @@ def trained_epochs(folder: Path) -> float:
 
 def text_of(folder: Path) -> str:
     """The fingerprint of the text a run was trained on; nothing if it does not say."""
-    path = folder / "env.json"
+    path = checked_if_listed(folder / "env.json")
     table = read_json(path) if path.exists() else {}
     return str(table.get("text", "")) if isinstance(table, dict) else ""
