@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -114,15 +115,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json_text(value))
 
 
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def read_text(path: Path) -> str:
     """The text of a file a user named; every way it can fail is a sentence."""
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors put a mark before the text
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path} does not exist. Check the path.") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder, but a file was expected.") from None
@@ -134,10 +131,29 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
+    return parse_json(read_text(path), str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """JSON from anybody: whatever is wrong with it, the error is a sentence."""
     try:
-        return json.loads(read_text(path))
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"{path} line {error.lineno} is not JSON: {error.msg}.") from None
+        raise UserError(f"{where} line {error.lineno} is not JSON: {error.msg}.") from None
+    except ValueError:  # Python's own limit
+        raise UserError(f"{where} holds a number with thousands of digits. A number of ours is short.") from None
+    except RecursionError:
+        raise UserError(f"{where} is nested too deeply to be one of ours.") from None
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """TOML from anybody: whatever is wrong with it, the error is a sentence."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
+        raise UserError(f"{where} is not valid TOML: {error}.") from None
+    except RecursionError:
+        raise UserError(f"{where} is nested too deeply to be one of ours.") from None
 
 
 def cache_folder() -> Path:

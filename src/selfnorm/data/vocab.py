@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import read_text, write_text
 
 EOS, UNK = "<eos>", "<unk>"
+COUNT = re.compile(r"[0-9]{1,18}")  # 64 bits
 
 
 class Vocab:
@@ -63,7 +65,7 @@ def read_vocab(path: Path) -> Vocab:
     words, counts = [], []
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
         word, tab, count = line.partition("\t")
-        if not tab or not count.isdigit():
+        if not tab or not COUNT.fullmatch(count):
             raise UserError(f"{path} line {number}: expected a word, a tab and its count, found {line[:60]!r}.")
         words.append(word)
         counts.append(int(count))

@@ -18,7 +18,10 @@ from selfnorm._util.machine import environment
 from selfnorm._util.manifest import NAME as MANIFEST
 from selfnorm._util.manifest import note_once, read_manifest, trusted
 from selfnorm._util.manifest import trust as trust_folder
+from selfnorm._util.schema import check
+from selfnorm._util.schema import table as table_of
 from selfnorm.config.recipe import Recipe
+from selfnorm.config.schemas import CALIBRATION, TOKENIZER
 from selfnorm.config.toml import read_recipe, recipe_text
 from selfnorm.data.tokenizers import Tokenize, of_an_older_run, tokenizer
 from selfnorm.data.vocab import Vocab, read_vocab
@@ -169,11 +172,9 @@ def stored_tokens(folder: Path, recipe: Recipe) -> str:
     if not path.exists():
         return recipe.data.tokens or of_an_older_run(recipe.data.name)
     table = read_json(path)
-    name = table.get("tokens") if isinstance(table, dict) else None
-    if not isinstance(name, str):
-        raise UserError(f'{path} does not name a tokenizer. Expected {{"tokens": "words"}} or whitespace.')
-    tokenizer(name)
-    return name
+    check(table, TOKENIZER, path, 'Expected {"tokens": "words"} or whitespace.')
+    tokenizer(table["tokens"])
+    return str(table["tokens"])
 
 
 def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
@@ -235,6 +236,7 @@ def read_calibrations(path: Path) -> dict[str, Any]:
             f"{path}: the calibration in use is {str(kind)[:60]!r}, but one of {', '.join(kinds())} was expected. "
             "Remove the file and calibrate again."
         )
+    check(table, table_of({}, dict.fromkeys(kinds()[1:], CALIBRATION)), path, "Calibrate again.")
     return dict(table)
 
 

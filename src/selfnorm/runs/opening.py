@@ -97,7 +97,7 @@ def warn_of_large_log_z(run: Run, kind: str) -> None:
     best = best_line(read_history(run.file("history.jsonl")))
     if kind not in ("none", "shift") or best is None or pins(run.recipe.criterion) == "normalized":
         return
-    mu_z, sigma_z = (0.0 if kind == "shift" else float(best["mu_z"])), float(best["sigma_z"])
+    mu_z, sigma_z = (0.0 if kind == "shift" else float(best.get("mu_z", 0.0))), float(best["sigma_z"])
     if abs(mu_z) > LARGE or sigma_z > LARGE:
         warnings.warn(
             f"{run.folder}: log Z is not near 0 (mu_z {mu_z:+.2f}, sigma_z {sigma_z:.2f} on the validation text), so scores without it "

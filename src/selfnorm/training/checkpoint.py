@@ -105,7 +105,7 @@ def _digest(tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
     for name in sorted(tensors):
         t = tensors[name].contiguous()
         total.update(f"{name} {t.dtype} {tuple(t.shape)}\n".encode())
-        total.update(t.reshape(-1).view(torch.uint8).numpy())
+        total.update(t.reshape(-1).view(torch.uint8).numpy().data)
     for name in sorted(set(metadata) - {"sha256"}):
         total.update(f"{name}={metadata[name]}\n".encode())
     return total.hexdigest()
