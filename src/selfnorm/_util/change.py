@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import atomic, holding, json_text
+from selfnorm._util.files import atomic, holding, json_text, remove
 from selfnorm._util.manifest import (
+    NAME,
     Manifest,
     digest,
     read_manifest,
@@ -116,8 +117,9 @@ def _listed(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 def _remove_staged(folder: Path) -> None:
     """Nobody else is inside a change, and no manifest names them: these are leftovers of a killed process."""
-    for path in [*folder.glob(".*.new"), *folder.glob("..*.new.*.part")]:
-        path.unlink(missing_ok=True)
+    for form in (".*.new", "..*.new.*.part", f".{NAME}.*.part"):
+        for path in folder.glob(form):
+            remove(path)
 
 
 @contextmanager

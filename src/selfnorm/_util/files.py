@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,7 +51,15 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.glob(".*.part"):
         process = path.name.split(".")[-2]
         if process.isdigit() and not _runs(int(process)):
-            path.unlink(missing_ok=True)
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder of ours; a link is removed itself, never what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _runs(process: int) -> bool:

@@ -157,6 +157,16 @@ def note_once(folder: Path, sentence: str) -> None:
         _remember(folder, {**memory, "note": sentence})
 
 
+def passed(path: Path, sha256: str) -> bool:
+    """Has this file, with this content, been tried before and done no harm?"""
+    return sha256 in (_memory(path.parent).get("passed") or [])
+
+
+def note_passed(path: Path, sha256: str) -> None:
+    memory = _memory(path.parent)
+    _remember(path.parent, {**memory, "passed": [*(memory.get("passed") or [])[-99:], sha256]})
+
+
 def _say(sentence: str) -> None:
     if sentence not in _SAID:
         _SAID.add(sentence)

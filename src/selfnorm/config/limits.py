@@ -19,7 +19,7 @@ def check(recipe: Recipe) -> None:
         f'data.name = "{d.name}": a name of letters, digits, dots and dashes was expected (it names folders)',
     )
     _require(
-        d.min_count >= 0 and d.max_words >= 0,
+        0 <= d.min_count <= 10**15 and 0 <= d.max_words <= 10**15,
         "data: min_count and max_words must be at least 0 (0 means the rule of the text)",
     )
     ENCODERS.find(m.encoder)

@@ -117,12 +117,12 @@ def _typed(value: Any, default: Any, where: str) -> Any:
         raise UserError(
             f"{where} = {_shown(value)} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
         )
-    if kind is int and abs(value) >= 2**63:
-        raise UserError(f"{where}: a number of at most 19 digits was expected (default {default!r}).")
+    if kind is int and abs(value) >= 10**30:
+        raise UserError(f"{where}: a number of fewer digits was expected (default {default!r}).")
     if kind is str and ("\0" in value or len(value) > 4096):
         raise UserError(f"{where}: a short text without zero bytes was expected (default {default!r}).")
     return value
 
 
 def _shown(value: Any) -> str:
-    return "…" if isinstance(value, int) and abs(value) >= 2**63 else ascii(value)[:60]
+    return "…" if isinstance(value, int) and abs(value) >= 10**30 else ascii(value)[:60]

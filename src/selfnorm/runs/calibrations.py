@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from safetensors.torch import save_file
-
 from selfnorm._util.errors import UserError
-from selfnorm._util.tensors import bytes_of, read_tensors
+from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.calibration.base import Calibration
 from selfnorm.config.signature import signature
 from selfnorm.nn.model import LanguageModel
@@ -40,7 +38,7 @@ def save_calibration(
         refuse_replaced(run, weights)
         new.remove(f"{what}.{kind}.json" for what, step in STEPS.items() if step.calibrated)
         with new.file(f"calibration.{kind}.safetensors", bytes_of(tensors)) as temporary:
-            save_file(tensors, temporary, metadata=OF)
+            write_tensors(temporary, tensors, OF)
         stored = stored_facts(run)
         new.json(FACTS, {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts})
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from selfnorm._util.change import Change
 from selfnorm._util.errors import UserError
-from selfnorm._util.tensors import bytes_of
+from selfnorm._util.tensors import bytes_of, write_tensors
 from selfnorm.config.recipe import Recipe
 from selfnorm.criteria.build import Criterion
 from selfnorm.nn.model import LanguageModel, build
@@ -19,7 +18,7 @@ def save_weights(new: Change, name: str, model: LanguageModel) -> None:
     """Write a model's weights as part of a change to its run folder."""
     tensors = tensors_of(model)
     with new.file(name, bytes_of(tensors)) as temporary:
-        save_file(tensors, temporary, metadata={"link": model.output.link})
+        write_tensors(temporary, tensors, {"link": model.output.link})
 
 
 def tensors_of(model: LanguageModel) -> dict[str, Tensor]:

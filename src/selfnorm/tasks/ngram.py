@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from selfnorm._util.errors import UserError, missing_extra
 from selfnorm.scoring.scorer import Scorer
+from selfnorm.tasks.arpa import check_arpa, check_in_a_process
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,8 @@ class Ngram:
             raise missing_extra("kenlm", "ngram", "Reading n-gram models") from None
         if not path.is_file():
             raise UserError(f"{path} does not exist. Give an ARPA file or a KenLM binary.")
+        check_arpa(path)
+        check_in_a_process(path)
         try:
             self.model = kenlm.Model(str(path))
         except OSError as error:

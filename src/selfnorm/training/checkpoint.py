@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
 from selfnorm._util.manifest import Damaged, trusted
-from selfnorm._util.tensors import bytes_of, read_tensors
+from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.config.naming import run_name
 from selfnorm.nn.encoders import State
 from selfnorm.nn.model import LanguageModel
@@ -52,7 +51,7 @@ def save_checkpoint(
     metadata = {name: json.dumps(value) for name, value in about.items()}
     metadata["sha256"] = _digest(tensors, metadata)
     with atomic(run.file(FILE), bytes_of(tensors)) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        write_tensors(temporary, tensors, metadata)
     write_history(run, progress.history)
 
 
