@@ -7,7 +7,7 @@ import errno
 import io
 import itertools
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,12 @@ class Tally:
     fault: str
     tried: int = 0
     wrong: list[str] = field(default_factory=list)
+    note: Callable[[], None] = lambda: None  # called now and then, to store what has been found so far
 
     def add(self, problem: str | None) -> None:
         self.tried += 1
+        if self.tried & (self.tried - 1) == 0 or self.tried % 50 == 0:
+            self.note()
         if problem is not None:
             self.wrong.append(problem)
 
@@ -101,9 +104,14 @@ def points(world: World, modes: tuple[int, ...]) -> Iterator[tuple[Case, int, in
     return (every[i * step % len(every)] for i in range(len(every)))
 
 
-def kills(base: Path, most: int, tally: Tally) -> None:
+def variants(seed: int) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Kinds of models without end, beginning with the seed's."""
+    return ((number, VARIANTS[(seed - 1 + number) % len(VARIANTS)]) for number in itertools.count())
+
+
+def kills(base: Path, most: int, tally: Tally, seed: int = 1) -> None:
     """`most` kills over as many kinds of models as it takes."""
-    for number, (criterion, encoder) in enumerate(itertools.cycle(VARIANTS)):
+    for number, (criterion, encoder) in variants(seed):
         world = World(base / f"kills-{number}", criterion, encoder)
         for case, at, mode in points(world, (KILL, TORN)):
             if tally.tried >= most:
@@ -121,9 +129,9 @@ def kill_once(world: World, case: Case, at: int, mode: int, tally: Tally) -> Non
     tally.add(_after(world, case, f"{case.name}, killed before change {at}"))
 
 
-def full_disks(base: Path, most: int, tally: Tally) -> None:
+def full_disks(base: Path, most: int, tally: Tally, seed: int = 1) -> None:
     """From the n-th change on nothing can be written: one sentence, exit code 1, nothing lost, and the rerun is whole."""
-    for number, (criterion, encoder) in enumerate(itertools.cycle(VARIANTS)):
+    for number, (criterion, encoder) in variants(seed):
         world, reasons = World(base / f"full-{number}", criterion, encoder), itertools.cycle(REASONS)
         for case, at, mode in points(world, (FAIL,)):
             if tally.tried >= most:

@@ -74,7 +74,7 @@ def _tensors(folder: Path) -> bytes:
 
 def _manifest(folder: Path) -> bytes:
     write_manifest(folder, Manifest({"vocab.txt": "0" * 64}))
-    found = (folder / "manifest.json").read_bytes()
+    found = _json(json.loads((folder / "manifest.json").read_bytes()))
     (folder / "manifest.json").unlink()
     return found
 

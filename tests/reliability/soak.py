@@ -54,10 +54,10 @@ def _campaign(asked: argparse.Namespace, folder: Path) -> int:
     from .pairs import pairs
 
     work: dict[str, Callable[[Path, int, Tally, int], None]] = {
-        "full": lambda base, most, tally, seed: full_disks(base, most, tally),
+        "full": full_disks,
         "pairs": lambda base, most, tally, seed: pairs(base, most, tally),
         "flips": flips,
-        "kills": lambda base, most, tally, seed: kills(base, most, tally),
+        "kills": kills,
         "fuzz": fuzz,
     }
     named = {
@@ -69,6 +69,8 @@ def _campaign(asked: argparse.Namespace, folder: Path) -> int:
     }
     share = {"full": 40, "pairs": 20, "flips": 400, "kills": 100, "fuzz": 50_000} if asked.minutes else {}
     tallies, start = {name: Tally(named[name]) for name in work}, time.monotonic()
+    for tally in tallies.values():
+        tally.note = lambda: _write(asked.to, tallies.values(), time.monotonic() - start)
     most = {name: getattr(asked, name) or share.get(name, 0) for name in work}
     seed = asked.seed
     while True:

@@ -19,6 +19,7 @@ from selfnorm._util.errors import Busy, UserError
 
 NUMBERS = re.compile(r"\[\s*-?[\d.][-+.\deE,\s]*\]")  # a list of numbers as json.dumps indents it
 LOCK = ".lock"
+BUSY = "is being trained by another process"
 PATIENCE = 2.0  # seconds a trainer waits: whoever only asks whether a folder is locked holds it for a moment
 UMASK = os.umask(0o022)  # it can only be asked by setting it
 os.umask(UMASK)
@@ -76,7 +77,7 @@ def _runs(process: int) -> bool:
 def locked(folder: Path) -> Iterator[None]:
     """One trainer at a time: the operating system releases the lock when the process ends, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
-    with holding(folder / LOCK, PATIENCE, f"{folder} is being trained by another process. Wait for it"):
+    with holding(folder / LOCK, PATIENCE, f"{folder} {BUSY}. Wait for it"):
         yield
 
 
