@@ -47,7 +47,7 @@ def fuzz_once(path: Path, name: str, reader: Reader, content: bytes) -> str | No
         reader.read(path)
     except UserError as error:
         sentence = str(error)
-        return None if sentence and len(sentence) < 3000 else f"{name}: a message of {len(sentence)} characters"
+        return None if sentence and len(sentence) < 6000 else f"{name}: a message of {len(sentence)} characters"
     except Exception as error:
         return f"{name}: {type(error).__name__}: {str(error)[:100]} from {content[:300]!r}"
     return None

@@ -95,7 +95,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _problem(folder: Path) -> str | None:
-    """What is wrong with a prepared text; None if it is whole. Versions before 0.4.0 stored no sha256."""
+    """What is wrong with a prepared text; None if it is whole. Earlier versions stored no sha256."""
     try:
         about = read_json(folder / "corpus.json")
         check(about, CORPUS, "corpus.json", "")
