@@ -50,10 +50,11 @@ class Unknown:
     """Counts words outside the vocabulary: many of them mean that the text was tokenized in another way than the training text."""
 
     def __init__(self, vocab: Vocab) -> None:
-        self.vocab, self.words, self.unknown = vocab, 0, 0
+        self.vocab, self.words, self.unknown, self.marks = vocab, 0, 0, 0
 
     def add(self, words: Iterable[str]) -> None:
         ids = self.vocab.ids(words)
+        self.marks += ids.count(self.vocab.eos)
         self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
 
     @property

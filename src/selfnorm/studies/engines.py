@@ -19,6 +19,7 @@ from rich.live import Live
 from selfnorm._util.console import say
 from selfnorm._util.errors import missing_extra
 from selfnorm._util.files import BUSY, is_locked
+from selfnorm._util.manifest import trusted
 from selfnorm.config.toml import write_recipe
 from selfnorm.studies.plan import Planned
 from selfnorm.studies.progress import progress_of
@@ -30,7 +31,8 @@ def command(run: Planned, root: Path) -> list[str]:
     recipe = root / "recipes" / f"{run.name}.toml"
     write_recipe(recipe, run.recipe)  # again: the text may have moved, or other threads be wanted
     then = [part for step in run.then for part in ("--then", step)]
-    return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then]
+    trust = ["--trust"] if trusted(root / run.name) else []
+    return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then, *trust]
 
 
 def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
