@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
 CODE := src tests examples benchmarks
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench format clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -36,5 +36,31 @@ format: $(VENV)/dev
 bench: $(VENV)/dev
 	benchmarks/run.sh
 
+# A million damaged files through every reader; an hour of random kills, flips, full disks, pairs and fuzz.
+fuzz: $(VENV)/dev
+	$(BIN)/python -m tests.reliability.soak --fuzz 1000000
+
+soak: $(VENV)/dev
+	$(BIN)/python -m tests.reliability.soak --minutes 60 --to soak.json
+
+$(VENV)/tools: constraints.txt
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/pip install --quiet pip-audit==2.10.1 pip-licenses==5.5.5 build==1.6.1 twine==7.0.0 hatchling==1.33.0
+	touch $@
+
+audit-dependencies: $(VENV)/dev $(VENV)/tools
+	$(VENV)-tools/bin/pip-audit --path $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
+
+licences: $(VENV)/dev $(VENV)/tools
+	$(VENV)-tools/bin/pip-licenses --python=$(BIN)/python --format=markdown --order=name --ignore-packages selfnorm
+
+wheel: $(VENV)/tools
+	rm -rf dist dist-again
+	SOURCE_DATE_EPOCH=1763337600 $(VENV)-tools/bin/python -m build --wheel --no-isolation -o dist .
+	SOURCE_DATE_EPOCH=1763337600 $(VENV)-tools/bin/python -m build --wheel --no-isolation -o dist-again .
+	cmp dist/*.whl dist-again/*.whl
+	$(VENV)-tools/bin/twine check --strict dist/*.whl
+	rm -rf dist-again
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-tools dist .pytest_cache .mypy_cache .ruff_cache

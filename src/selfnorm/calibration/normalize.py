@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from selfnorm._util.console import progress as bar
 from selfnorm._util.console import silent
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
-from selfnorm._util.tensors import read_tensors
+from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.calibration.base import Calibration, Contexts, Task, make_budget
 from selfnorm.calibration.choose import choose
 from selfnorm.calibration.heldout import held_out
@@ -118,8 +117,9 @@ def digest_of(head: Output) -> str:
 def save_normalizer(path: Path | str, normalizer: Normalizer, head: Output) -> None:
     """One safetensors file, with a digest of the head it belongs to."""
     about = {"kind": normalizer.kind_name, "head": digest_of(head)}
-    with atomic(Path(path)) as temporary:
-        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=about)
+    tensors = {name: t.contiguous() for name, t in normalizer.state_dict().items()}
+    with atomic(Path(path), bytes_of(tensors)) as temporary:
+        write_tensors(temporary, tensors, about)
 
 
 def load_normalizer(path: Path | str, head: Output) -> Normalizer:

@@ -41,6 +41,8 @@ MANY = 0.2  # of the words unknown: worth a warning
 
 
 def warn_of_unknown(unknown: Unknown) -> None:
+    if unknown.marks:
+        say(f"The text has the word <eos> {unknown.marks:,} times: each is scored as the end of a sentence.")
     if unknown.share > MANY:
         say(
             f"{unknown.unknown:,} of {unknown.words:,} words are not in the vocabulary. Is the text tokenized as the training text was?"

@@ -19,10 +19,13 @@ def check(recipe: Recipe) -> None:
         f'data.name = "{d.name}": a name of letters, digits, dots and dashes was expected (it names folders)',
     )
     _require(
-        d.min_count >= 0 and d.max_words >= 0,
+        0 <= d.min_count <= 10**15 and 0 <= d.max_words <= 10**15,
         "data: min_count and max_words must be at least 0 (0 means the rule of the text)",
     )
     ENCODERS.find(m.encoder)
+    for name in ("name", "noise"):
+        word = getattr(c, name)
+        _require(re.fullmatch(r"\w+", word) is not None, f'criterion.{name} = "{word[:60]}": a name was expected')
     _require(
         d.tokens in ("", "words", "whitespace"),
         f'data.tokens = "{d.tokens}": choose words (lower case, punctuation apart) or whitespace (tokenized already)',
@@ -42,7 +45,10 @@ def check(recipe: Recipe) -> None:
     )
     _require(1 <= m.layers <= 100, f"model.layers = {str(m.layers)[:20]}: at least 1 layer is needed, and at most 100")
     _require(0 <= m.dropout < 1, f"model.dropout = {m.dropout}: a share of units, at least 0 and below 1")
-    _require(m.init > 0, f"model.init = {m.init}: weights start uniform in [-init, init], so it must be above 0")
+    _require(
+        0 < m.init <= 1e6,
+        f"model.init = {m.init}: weights start uniform in [-init, init], so it must be above 0, and at most a million",
+    )
     _require(
         not d.file or d.name not in DATASETS,
         f"data.file = {d.file} is your own text, but data.name = {d.name} is a built-in one. Leave data.name out, or give another",
@@ -86,6 +92,13 @@ def check(recipe: Recipe) -> None:
         "nce_batch takes its noise words from the other streams: training.batch must be at least 2",
     )
     _require(0 <= t.seed < 2**63, f"training.seed = {t.seed}: a number from 0 to 2^63 - 1 was expected")
+    _require(0 <= t.decay_after <= 10**6, f"training.decay_after = {t.decay_after}: an epoch from 0 to a million")
+    for name in ("checkpoint_minutes", "validate_minutes"):
+        _require(0 <= getattr(t, name) <= 1e9, f"training.{name} = {getattr(t, name)}: it must be at least 0")
+    _require(
+        max(t.learning_rate, t.dense_rate, t.clip, c.alpha) <= 1e30,
+        "training.learning_rate, training.dense_rate, training.clip and criterion.alpha must be at most 1e30",
+    )
     _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
 
 

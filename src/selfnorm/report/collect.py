@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from selfnorm._util.change import checked_if_listed
 from selfnorm._util.errors import UserError
+from selfnorm._util.files import read_json
+from selfnorm._util.schema import check
 from selfnorm.config.criterion import pins
 from selfnorm.config.recipe import CriterionSettings
+from selfnorm.config.schemas import result
 from selfnorm.config.signature import parse_signature, signature_parts
 from selfnorm.config.toml import from_table
-from selfnorm.evaluation.measurement import Measurement, read_measurement
+from selfnorm.evaluation.measurement import Measurement, as_measurement
 from selfnorm.registry.criteria import CRITERIA, CriterionInfo, label
 from selfnorm.runs.history import read_history
 
@@ -115,9 +118,10 @@ def collect(folder: Path) -> Collected:
     for path in sorted(folder.rglob("*.json")):
         table = _table(path)
         if "kind_of_result" in table and isinstance(table.get("row"), dict):
+            check(table, result, path, "Remove it or make it again.")
             others.setdefault(str(table["kind_of_result"]), []).append({**table, "run": _run(path, folder)})
         elif "signature" in table and "mu_z" in table:
-            measured = read_measurement(path)
+            measured = as_measurement(table, path)
             records.append(Record(_run(path, folder), measured, parts_of(measured)))
     for path in sorted(folder.rglob("history.jsonl")):
         histories[_run(path, folder)] = read_history(path)
@@ -142,8 +146,5 @@ def _run(path: Path, folder: Path) -> str:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise UserError(f"{path} is not JSON. Remove it or make it again.") from None
+    table = read_json(checked_if_listed(path))
     return table if isinstance(table, dict) else {}

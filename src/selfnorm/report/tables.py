@@ -27,13 +27,18 @@ class Table:
 
     def markdown(self) -> str:
         lines = [
-            f"### {self.title}",
+            f"### {_plain(self.title)}",
             "",
-            "| " + " | ".join(self.head) + " |",
+            "| " + " | ".join(map(_plain, self.head)) + " |",
             "|" + " --- |" * len(self.head),
         ]
-        lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in self.rows]
+        lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in self.rows]
         return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
+
+
+def _plain(cell: str) -> str:
+    """A cell as text: names come from files of others, and Markdown lets HTML through."""
+    return " ".join(cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").split("\n"))
 
 
 def overview(records: Sequence[Record]) -> list[Table]:

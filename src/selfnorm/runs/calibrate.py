@@ -24,7 +24,7 @@ from selfnorm.nn.model import LanguageModel
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.runs.calibrations import apply, calibration_of, save_calibration
-from selfnorm.runs.folder import Run, refuse_replaced, stamp
+from selfnorm.runs.folder import Run, Stamp, stamp
 from selfnorm.runs.loading import load_model
 
 log = logging.getLogger("selfnorm")
@@ -41,8 +41,7 @@ def calibrate_run(
     if "passes" in how.options and used.passes < task.budget.passes:
         log.warning("Time was up after %s contexts and %g passes.", f"{used.contexts:,}", used.passes)
     facts = _facts(model, normalizer, used, kind, corpus["valid"], time.monotonic() - start)
-    refuse_replaced(run, weights)
-    save_calibration(run, kind, normalizer, facts, use)
+    save_calibration(run, kind, normalizer, facts, weights, use)
     return facts
 
 
@@ -60,12 +59,11 @@ def calibrate_by_budget(
     one, normalizer, frontier = choose(task, cost, sigma, tried)
     facts = _facts(model, normalizer, one.budget, one.kind, corpus["valid"], time.monotonic() - start)
     facts["frontier"] = [{"kind": c.describe(), "cost": c.cost, **asdict(c)["left"]} for c in frontier]
-    refuse_replaced(run, weights)
-    save_calibration(run, one.kind, normalizer, facts, use=True)
+    save_calibration(run, one.kind, normalizer, facts, weights)
     return one.kind, facts
 
 
-def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[tuple[tuple[int, int], ...], LanguageModel, Task]:
+def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[Stamp, LanguageModel, Task]:
     """The stamp of the run's weights, its raw model, and what a calibration of it is fitted with."""
     if CRITERIA.find(run.recipe.criterion.name).pins == "normalized":
         raise UserError(f"{run.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")

@@ -14,7 +14,7 @@ from selfnorm.runs.weights import fill, fresh_model
 
 def load_model(run: Run, which: str = "best", calibration: str | None = None) -> LanguageModel:
     """The run's model, with the calibration stored in it unless another (or "none") is asked for."""
-    path = run.file("best.safetensors" if which == "best" else "model.safetensors")
+    path = run.checked("best.safetensors" if which == "best" else "model.safetensors")
     if not path.exists():
         raise UserError(f"{run.folder} has no {path.name} yet. Finish at least one epoch with: selfnorm train")
     tensors, metadata = read_tensors(path)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
+from selfnorm._util.change import Change
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import atomic
+from selfnorm._util.tensors import bytes_of, write_tensors
 from selfnorm.config.recipe import Recipe
 from selfnorm.criteria.build import Criterion
 from selfnorm.nn.model import LanguageModel, build
 from selfnorm.registry.criteria import CRITERIA
 
 
-def save_weights(path: Path, model: LanguageModel) -> None:
-    with atomic(path) as temporary:
-        save_file(tensors_of(model), temporary, metadata={"link": model.output.link})
+def save_weights(new: Change, name: str, model: LanguageModel) -> None:
+    """Write a model's weights as part of a change to its run folder."""
+    tensors = tensors_of(model)
+    with new.file(name, bytes_of(tensors)) as temporary:
+        write_tensors(temporary, tensors, {"link": model.output.link})
 
 
 def tensors_of(model: LanguageModel) -> dict[str, Tensor]:
@@ -42,15 +42,21 @@ def begin(recipe: Recipe, V: int, criterion: Criterion) -> tuple[LanguageModel, 
 
 
 def fill(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
+    """Copy tensors into the model they were stored from: the same names, shapes and types, none more and none less."""
     own = model.state_dict()
-    tied = getattr(model.output, "weight", None) is model.encoder.table
+    if getattr(model.output, "weight", None) is model.encoder.table:
+        del own["output.weight"]
     for name, tensor in own.items():
-        if tied and name == "output.weight":
-            continue
-        if name not in tensors or tensors[name].shape != tensor.shape:
+        stored = tensors.get(name)
+        if stored is None or stored.shape != tensor.shape or stored.dtype != tensor.dtype:
             raise UserError(
-                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)}. "
+                f"The weights do not fit the recipe: {name} should be {tuple(tensor.shape)} of {tensor.dtype}. "
                 "Was recipe.toml edited, or are they of another version?"
             )
         with torch.no_grad():
-            tensor.copy_(tensors[name])
+            tensor.copy_(stored)
+    if more := sorted(set(tensors) - set(own)):
+        raise UserError(
+            f"The weights do not fit the recipe: they hold {more[0]}, which the model has not. "
+            "Was recipe.toml edited, or are they of another version?"
+        )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import read_text
+from selfnorm._util.files import parse_toml, read_text
 from selfnorm.config.criterion import settle
 from selfnorm.config.naming import run_name
 from selfnorm.config.recipe import Recipe
@@ -53,10 +52,7 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
     """All runs of the named study or folder of studies, each once, with `--set` changes and seeds 1..n applied."""
     titles, planned = [], dict[str, Planned]()
     for path in find_studies(name):
-        try:
-            table = tomllib.loads(read_text(path))
-        except ValueError as error:
-            raise UserError(f"{path} is not valid TOML: {error}.") from None
+        table = parse_toml(read_text(path), str(path))
         titles.append(str(table.get("title", path.stem)))
         then = _then(table, str(path))
         for recipe in _expand(table, str(path), changes, seeds):

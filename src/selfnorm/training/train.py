@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from selfnorm._util.change import checked
 from selfnorm._util.console import silent
 from selfnorm._util.errors import UserError, nearest
 from selfnorm._util.files import locked, remove_leftovers
@@ -92,7 +93,7 @@ def _located(data: Data, folder: Path) -> Data:
     """The text by its full path, so that the run can be used from anywhere; tokenized as the run that is there has it."""
     stored = folder / "recipe.toml"
     if stored.exists() and not data.tokens and data.name not in DATASETS:
-        data = replace(data, tokens=stored_tokens(folder, read_recipe(stored)))
+        data = replace(data, tokens=stored_tokens(folder, read_recipe(checked(folder, stored.name))))
     data = replace(data, folder=str(Path(data.folder).resolve())) if data.folder else data
     return replace(data, folder="", file=str(data.path.resolve())) if data.file and data.path.exists() else data
 

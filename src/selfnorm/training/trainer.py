@@ -16,7 +16,7 @@ from selfnorm.data.windows import Windows
 from selfnorm.evaluation.measure import validate
 from selfnorm.nn.model import LanguageModel
 from selfnorm.registry.encoders import ENCODERS
-from selfnorm.runs.folder import Run, forget_measured
+from selfnorm.runs.folder import Run, changing, derived_names
 from selfnorm.runs.history import best_line
 from selfnorm.runs.weights import begin, save_weights
 from selfnorm.training.checkpoint import load_checkpoint, save_checkpoint, write_history
@@ -66,7 +66,11 @@ class Trainer:
                 elif now - saved > 60 * self.training.checkpoint_minutes:
                     save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at)
                     saved = time.monotonic()
-        save_weights(self.run.file("model.safetensors"), self._usable())
+        self._save_last()
+
+    def _save_last(self) -> None:
+        with changing(self.run) as new:
+            save_weights(new, "model.safetensors", self._usable())
 
     def _windows_left(self) -> int:
         done = (self.at.place.epoch - 1) * len(self.windows) + self.at.place.window
@@ -76,7 +80,7 @@ class Trainer:
         """All is trained; a process that was killed may not have written the last files."""
         last, checkpoint = self.run.file("model.safetensors"), self.run.file("checkpoint.safetensors")
         if not last.exists() or (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last.stat().st_mtime_ns):
-            save_weights(last, self._usable())
+            self._save_last()
         write_history(self.run, self.at.history)
 
     def _usable(self) -> LanguageModel:
@@ -103,11 +107,10 @@ class Trainer:
     def _keep_best(self, line: dict[str, Any]) -> None:
         best = best_line(self.at.history)
         if best is None or line["perplexity"] < best["perplexity"] or not self.run.file("best.safetensors").exists():
-            self._report_stale(forget_measured(self.run))
-            save_weights(self.run.file("best.safetensors"), self._usable())
-            forget_measured(
-                self.run
-            )  # once more: what was written while the weights were saved belongs to the old ones
+            with changing(self.run) as new:  # measurements and calibrations of the old weights go with them
+                gone = new.remove(derived_names())
+                save_weights(new, "best.safetensors", self._usable())
+            self._report_stale(gone)
         self.at.history.append(line)
         log.info(
             "%s: epoch %g  valid perplexity %.2f  mu_z %+.3f  sigma_z %.3f  (%.0f s)",
