@@ -7,6 +7,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
+from selfnorm._util.devices import device_of
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic, read_json, write_json
 from selfnorm._util.tensors import read_tensors
@@ -34,7 +35,7 @@ def save_calibration(run: Run, kind: str, normalizer: Normalizer, facts: dict[st
     for what in (name for name, step in STEPS.items() if step.calibrated):
         run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
     with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
-        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=OF)
+        save_file({name: t.cpu().contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=OF)
     stored = stored_facts(run)
     write_json(
         run.file("calibration.json"), {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts}
@@ -111,7 +112,8 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
             f"selfnorm calibrate {run.folder} --with mlp"
         )
     try:
-        return apply(model, calibration_of(kind).load(tensors, model.output))
+        here = {name: t.to(device_of(model)) for name, t in tensors.items()}
+        return apply(model, calibration_of(kind).load(here, model.output))
     except (KeyError, ValueError, RuntimeError):
         raise UserError(
             f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."

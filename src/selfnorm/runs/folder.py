@@ -12,6 +12,7 @@ import numpy as np
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import LOCK, read_json, write_json
 from selfnorm._util.machine import environment
+from selfnorm.config.limits import check_device
 from selfnorm.config.recipe import Recipe
 from selfnorm.config.toml import read_recipe, write_recipe
 from selfnorm.data.tokenizers import Tokenize, of_an_older_run, tokenizer
@@ -33,6 +34,7 @@ class Run:
     recipe: Recipe
     vocab: Vocab
     tokenizer: str = "whitespace"  # its name: words or whitespace
+    device: str = ""  # where it computes: cpu, cuda, cuda:1, mps, auto; empty is as it was trained, or auto
 
     def __repr__(self) -> str:
         c, d = self.recipe.criterion.name, self.recipe.model.d
@@ -120,13 +122,14 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "", to
     return Run(folder, recipe, vocab, tokens)
 
 
-def open_run(folder: Path | str) -> Run:
-    """Open a run folder that training made."""
+def open_run(folder: Path | str, device: str = "") -> Run:
+    """Open a run folder that training made; `device` is where it computes (cpu, cuda, cuda:1, mps, auto)."""
     folder = Path(folder)
+    check_device(device or "auto")
     if not (folder / "recipe.toml").is_file():
         raise UserError(f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train --to {folder}")
     recipe = read_recipe(folder / "recipe.toml")
-    return Run(folder, recipe, read_vocab(folder / "vocab.txt"), stored_tokens(folder, recipe))
+    return Run(folder, recipe, read_vocab(folder / "vocab.txt"), stored_tokens(folder, recipe), device)
 
 
 def stored_tokens(folder: Path, recipe: Recipe) -> str:
@@ -164,7 +167,13 @@ def _difference(old: Recipe, new: Recipe) -> str:
 
 
 def _fixed(recipe: Recipe) -> Recipe:
-    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    free: dict[str, Any] = {
+        "epochs": 0,
+        "checkpoint_minutes": 0.0,
+        "threads": 0,
+        "validate_minutes": 0.0,
+        "device": "auto",
+    }
     data = replace(recipe.data, folder="", file=Path(recipe.data.file).name, tokens="")
     return replace(recipe, data=data, training=replace(recipe.training, **free))
 

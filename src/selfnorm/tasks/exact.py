@@ -63,7 +63,7 @@ class Bound:
     def __call__(self, n: Array, pairs: int = 1) -> Array:
         """For one of so many comparisons, which share what may go wrong."""
         each = 1 - (1 - self.confidence) / max(1, pairs)
-        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(each, dtype=torch.float64)))
+        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(each, dtype=torch.float64, device="cpu")))
         spread = z * self.sigma * self.together * np.sqrt(n)
         return np.where(n > 0, np.maximum(spread, np.minimum(n, 2) * self.largest), 0.0)
 
@@ -150,7 +150,8 @@ class _Chunk:
         new = np.array(sorted(n for n in nodes if np.isnan(self.log_z[n])), dtype=np.int64)
         if len(new):
             with torch.no_grad():
-                self.log_z[new] = self.scorer.model.output.log_z(self.walked.c[torch.from_numpy(new)]).double().numpy()
+                c = self.walked.c[torch.from_numpy(new).to(self.walked.c.device)]
+                self.log_z[new] = self.scorer.model.output.log_z(c).cpu().double().numpy()
             self.report.computed += len(new)
         values: Array = self.log_z[new]
         return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from selfnorm._util.devices import host_of
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic, write_text
+from selfnorm._util.processes import ALONE, Processes
 from selfnorm._util.tensors import read_tensors
 from selfnorm.nn.encoders import State
 from selfnorm.nn.model import LanguageModel
@@ -21,6 +24,7 @@ from selfnorm.runs.weights import fill, tensors_of
 from selfnorm.training.loop import Place
 from selfnorm.training.optimizer import Optimizer
 
+log = logging.getLogger("selfnorm")
 FILE = "checkpoint.safetensors"
 
 
@@ -34,16 +38,20 @@ class Progress:
 
 
 def save_checkpoint(
-    run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator, progress: Progress
-) -> None:
+    run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator, progress: Progress, processes: Processes, state: State | None
+) -> None:  # fmt: skip
+    """Write the checkpoint; `state` is the encoder's of all streams, whichever process has them."""
     place = progress.place
     tensors = {f"model.{name}": t for name, t in tensors_of(model).items()}
     tensors |= {f"optimizer.{name}": t for name, t in optimizer.tensors().items()}
     tensors["rng"] = rng.get_state()
-    for i, layer in enumerate(place.state or []):
-        tensors |= {f"state.{i}.{j}": part.contiguous() for j, part in enumerate(layer)}
+    if host_of(rng) is not rng:
+        tensors["rng.host"] = host_of(rng).get_state()
+    for i, layer in enumerate(state or []):
+        tensors |= {f"state.{i}.{j}": part.cpu().contiguous() for j, part in enumerate(layer)}
     numbers = {name: getattr(place, name) for name in ("epoch", "window", "fit", "penalty", "words")}
     about = {"place": numbers, "history": progress.history, "seconds": progress.seconds}
+    about |= {"device": processes.device.type, "processes": processes.size}
     with atomic(run.file(FILE)) as temporary:
         save_file(tensors, temporary, metadata={name: json.dumps(value) for name, value in about.items()})
     write_history(run, progress.history)
@@ -53,19 +61,57 @@ def write_history(run: Run, history: list[dict[str, Any]]) -> None:
     write_text(run.file("history.jsonl"), "".join(json.dumps(line) + "\n" for line in history))
 
 
-def load_checkpoint(run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator) -> Progress:
-    """Restore weights, optimizer and random generator, and say where training was; the very beginning if nothing was trained."""
+def load_checkpoint(
+    run: Run,
+    model: LanguageModel,
+    optimizer: Optimizer,
+    rng: torch.Generator,
+    processes: Processes = ALONE,
+    own: range | None = None,
+) -> Progress:
+    """Restore weights, optimizer and random generator, and say where training was; the very beginning if nothing was trained.
+
+    Exact to the bit on the same device with as many processes. Elsewhere training goes on with the same weights and place, other
+    random numbers and other last digits, which is said. Of the state only the `own` streams are taken.
+    """
     if not run.file(FILE).exists():
         return _without(run)
     tensors, metadata = read_tensors(run.file(FILE))
     fill(model, {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
     optimizer.restore({n.removeprefix("optimizer."): t for n, t in tensors.items() if n.startswith("optimizer.")})
-    rng.set_state(tensors["rng"])
-    state = _state(tensors)
     about = {name: json.loads(text) for name, text in metadata.items()}
+    _restore_rng(rng, tensors, about, run, processes)
+    streams = slice(None) if own is None else slice(own.start, own.stop)
+    state = [tuple(part[:, streams].to(processes.device) for part in layer) for layer in _state(tensors)]
     history = about["history"]
     seconds = about.get("seconds", history[-1]["seconds"] if history else 0.0)  # older files have none
     return Progress(Place(**about["place"], state=state or None), history, float(seconds))
+
+
+def _restore_rng(
+    rng: torch.Generator, tensors: dict[str, Tensor], about: dict[str, Any], run: Run, processes: Processes
+) -> None:
+    """The random generator as it was; a new one where the device is another: its states are no others'."""
+    device, count = about.get("device", "cpu"), about.get("processes", 1)
+    if (device, count) != (processes.device.type, processes.size):
+        log.warning(
+            "%s was trained on %s by %s until here, now on %s by %s: it goes on from the same weights and place, but is not "
+            "identical to a run that was not moved.",
+            run.folder, device, _count(count), processes.device.type, _count(processes.size),
+        )  # fmt: skip
+    if device == processes.device.type:
+        rng.set_state(tensors["rng"])
+        if "rng.host" in tensors:
+            host_of(rng).set_state(tensors["rng.host"])
+    else:
+        place = about["place"]
+        seed = run.recipe.training.seed + 1_000_003 * place["epoch"] + place["window"]
+        host_of(rng).manual_seed(seed)
+        rng.manual_seed(seed)
+
+
+def _count(processes: int) -> str:
+    return "one process" if processes == 1 else f"{processes} processes"
 
 
 def _state(tensors: dict[str, Tensor]) -> State:

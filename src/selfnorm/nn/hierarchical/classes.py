@@ -27,7 +27,7 @@ class Classes(Normalized):
 
     def _absent(self, group: Tensor) -> Tensor:
         """True where the last class has no word (..., size)."""
-        return group.unsqueeze(-1) * self.size + torch.arange(self.size) >= self.V
+        return group.unsqueeze(-1) * self.size + torch.arange(self.size, device=group.device) >= self.V
 
     def log_p(self, w: Tensor, c: Tensor) -> Tensor:
         """Targets are taken class by class, so that a class's rows are looked up once however many targets are in it."""
@@ -51,6 +51,6 @@ class Classes(Normalized):
 
     def all_m(self, c: Tensor) -> Tensor:
         m = (c @ self.words.view(-1, self.d).t()).view(len(c), self.count, self.size) + self.bias
-        m = m.masked_fill(self._absent(torch.arange(self.count)), -math.inf).log_softmax(-1)
+        m = m.masked_fill(self._absent(torch.arange(self.count, device=c.device)), -math.inf).log_softmax(-1)
         first: Tensor = self.classes(c).log_softmax(-1).unsqueeze(-1)
         return (first + m).reshape(len(c), -1)[:, : self.V]

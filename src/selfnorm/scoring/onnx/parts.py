@@ -31,5 +31,5 @@ class Parts:
 
 
 def array(tensor: Any) -> np.ndarray:
-    found: np.ndarray = tensor.detach().numpy()
+    found: np.ndarray = tensor.detach().cpu().numpy()
     return found
