@@ -25,6 +25,9 @@ Kind = Annotated[
     Parameter(help="none, shift, affine, mlp, screen or int8: instead of the calibration in use in the run."),
 ]
 Format = Annotated[str, Parameter(name="--format", help="The lists' format: kaldi, srilm, nemo, moses or jsonl.")]
+Device = Annotated[
+    str, Parameter(help="cpu, cuda, cuda:1, mps or auto. Without it: as the run was trained, where that is here.")
+]
 SkipBad = Annotated[bool, Parameter(negative="", help="Skip lines that cannot be read, and count them.")]
 Tokenized = Annotated[
     bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")

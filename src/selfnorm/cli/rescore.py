@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError
-from selfnorm.cli.options import Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
+from selfnorm.cli.options import Device, Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
 
 
 def rescore(
@@ -21,7 +22,8 @@ def rescore(
     ngram: Annotated[Path | None, Parameter(help="Also use this ARPA or KenLM model, log-linearly.")] = None, ngram_weight: float = 0.5,
     metric: Literal["wer", "bleu"] = "wer", print_: Annotated[Literal["1best", "nbest", "scores"], Parameter(name="--print")] = "1best",
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
-    exact: Literal["none", "1best", "nbest"] = "none", confidence: float = 0.999, tokenized: Tokenized = False, json_: Json = False,
+    exact: Literal["none", "1best", "nbest"] = "none", confidence: float = 0.999, tokenized: Tokenized = False, device: Device = "",
+    json_: Json = False, on: On = "here", to: To = None, jobs: Jobs = 0, shard: int = 2000,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -50,7 +52,10 @@ def rescore(
         Of --exact: how sure it must be that what was not computed changes nothing.
     unk_penalty
         Added to the score of every word outside the vocabulary.
+    shard
+        With --on ray: lists of a shard, at least.
     """
+    from selfnorm.runs.folder import open_run
     from selfnorm.runs.opening import load
     from selfnorm.tasks import rescoring as work
     from selfnorm.tasks.exact import exact_tables
@@ -64,7 +69,20 @@ def rescore(
         raise UserError(f"--ngram-weight {ngram_weight}: a share from 0 to 1 was expected.")
     if exact != "none" and (normalized or ngram is not None):
         raise UserError("--exact decides where log Z is computed: leave --normalized and --ngram out.")
-    scorer, other = load(run, normalized, calibration, unk_penalty), None if ngram is None else Ngram(ngram)
+    if on == "ray":
+        if format_ != "jsonl" or skip_bad or json_ or exact != "none":
+            raise UserError("--on ray takes lists in jsonl, without --skip-bad, --json and --exact.")
+        if any(x is not None for x in (tune, test, references, ngram)):
+            raise UserError(
+                "--on ray takes weights, not references or n-grams: find weights here first, with --tune on fewer lists."
+            )
+        weights = work.Weights(lm_weight, word_penalty, old_lm_weight)
+        settings = {"lm_weight": weights.lm, "word_penalty": weights.word, "old_lm_weight": weights.old_lm}
+        settings |= {"print": print_, "tokenized": tokenized}
+        settings |= run_settings(open_run(run, device), normalized, calibration, unk_penalty)
+        score_on_ray("rescore", settings, lists, to, jobs, shard)
+        return
+    scorer, other = load(run, normalized, calibration, unk_penalty, device), None if ngram is None else Ngram(ngram)
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
     weights, facts = work.Weights(lm_weight, word_penalty, old_lm_weight), dict[str, Any]()

@@ -38,8 +38,14 @@ class Progress:
 
 
 def save_checkpoint(
-    run: Run, model: LanguageModel, optimizer: Optimizer, rng: torch.Generator, progress: Progress, processes: Processes, state: State | None
-) -> None:  # fmt: skip
+    run: Run,
+    model: LanguageModel,
+    optimizer: Optimizer,
+    rng: torch.Generator,
+    progress: Progress,
+    processes: Processes,
+    state: State | None,
+) -> None:
     """Write the checkpoint; `state` is the encoder's of all streams, whichever process has them."""
     place = progress.place
     tensors = {f"model.{name}": t for name, t in tensors_of(model).items()}
