@@ -21,7 +21,7 @@ from selfnorm.config.toml import write_recipe
 from selfnorm.data.windows import Windows
 from selfnorm.studies.experiment import run_experiment
 
-from ..conftest import tiny
+from ..conftest import tiny, write_text
 from .curves import CASES, curve
 
 ROOT = Path(__file__).parent.parent.parent
@@ -58,10 +58,10 @@ def test_two_processes_make_the_steps_of_one_with_the_same_batch(
     assert np.allclose(alone, first, rtol=1e-5)
 
 
-def test_a_killed_process_is_restarted_and_the_model_is_the_identical_one(text_file: Path, tmp_path: Path) -> None:
-    recipe = tiny(text_file, name="nce_r")
+def test_a_killed_process_is_restarted_and_the_model_is_the_identical_one(tmp_path: Path) -> None:
+    recipe = tiny(write_text(tmp_path / "tiny.txt", lines=400), name="nce_r")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.2))
-    recipe = replace(recipe, training=replace(recipe.training, epochs=8, checkpoint_minutes=0.001, device="cpu"))
+    recipe = replace(recipe, training=replace(recipe.training, epochs=3, checkpoint_minutes=0.0005, device="cpu"))
     write_recipe(tmp_path / "r.toml", recipe)
     command = ["-m", "selfnorm", "train", str(tmp_path / "r.toml"), "--to"]
     assert finished(torchrun(2, *command, str(tmp_path / "whole"))).returncode == 0
@@ -91,8 +91,8 @@ def _kill_rank(rank: int, folder: str) -> bool:
     return False
 
 
-def test_another_number_of_processes_goes_on_and_says_so(text_file: Path, tmp_path: Path) -> None:
-    recipe = tiny(text_file)
+def test_another_number_of_processes_goes_on_and_says_so(tmp_path: Path) -> None:
+    recipe = tiny(write_text(tmp_path / "tiny.txt", lines=400))
     run_experiment(recipe, tmp_path / "run")
     longer = replace(recipe, training=replace(recipe.training, epochs=3))
     write_recipe(tmp_path / "r.toml", longer)

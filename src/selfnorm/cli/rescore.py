@@ -77,7 +77,11 @@ def rescore(
                 "--on ray takes weights, not references or n-grams: find weights here first, with --tune on fewer lists."
             )
         weights = work.Weights(lm_weight, word_penalty, old_lm_weight)
-        settings = {"lm_weight": weights.lm, "word_penalty": weights.word, "old_lm_weight": weights.old_lm}
+        settings: dict[str, Any] = {
+            "lm_weight": weights.lm,
+            "word_penalty": weights.word,
+            "old_lm_weight": weights.old_lm,
+        }
         settings |= {"print": print_, "tokenized": tokenized}
         settings |= run_settings(open_run(run, device), normalized, calibration, unk_penalty)
         score_on_ray("rescore", settings, lists, to, jobs, shard)

@@ -106,8 +106,8 @@ def open_job(folder: Path, job: Job) -> list[Shard]:
     """Write the plan, or find the same one from before; returns the shards that are not done."""
     path = folder / MANIFEST
     if path.exists():
-        there, here = read_job(folder).table(), job.table()
-        wrong = [key for key in here if there[key] != json.loads(json.dumps(here[key]))]
+        there, here = (json.loads(json.dumps(one.table())) for one in (read_job(folder), job))
+        wrong = [key for key in here if there[key] != here[key]]
         if wrong:
             raise UserError(f"{folder} holds another job: its {wrong[0]} differs from this one's. Name another folder.")
         return [shard for shard in job.shards if not is_done(folder, shard)]
