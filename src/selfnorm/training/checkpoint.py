@@ -99,7 +99,7 @@ def _restore_rng(
 ) -> None:
     """The random generator as it was; a new one where the device is another: its states are no others'."""
     device, count = about.get("device", "cpu"), about.get("processes", 1)
-    if (device, count) != (processes.device.type, processes.size):
+    if processes.first and (device, count) != (processes.device.type, processes.size):
         log.warning(
             "%s was trained on %s by %s until here, now on %s by %s: it goes on from the same weights and place, but is not "
             "identical to a run that was not moved.",

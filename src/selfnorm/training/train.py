@@ -75,8 +75,8 @@ def train_run(recipe: Recipe, folder: Path, after: After = lambda run, corpus: N
     recipe = replace(recipe, criterion=settle(recipe.criterion), data=_located(recipe.data, folder))
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
-    with processes(recipe.training.device) as all_of_them:
-        return _train(recipe, folder, after, all_of_them)
+    with processes(recipe.training.device) as us, nullcontext() if us.first else silent():
+        return _train(recipe, folder, after, us)
 
 
 def _train(recipe: Recipe, folder: Path, after: After, us: Processes) -> Run:

@@ -52,7 +52,7 @@ class Trainer:
             if self.processes.first:
                 self._finish_writing()
             return
-        if not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
+        if self.processes.first and not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
             log.warning(
                 "The training text has no <unk>, so the score of unseen words is not learnt. Set a larger data.min_count, which turns "
                 "rare words into <unk>, or score with an unk_penalty."
