@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
 CODE := src tests examples benchmarks
 
-.PHONY: demo test check bench format clean fuzz soak audit-dependencies licences wheel
+.PHONY: demo test test-cluster check bench format clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,10 @@ demo: $(VENV)/demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest
+
+test-cluster: $(VENV)/dev
+	$(PIP) -e ".[cluster]"
+	$(BIN)/pytest -n 0 tests/studies/test_ray.py tests/studies/test_cluster.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

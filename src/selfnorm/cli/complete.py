@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from selfnorm._util.console import say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
-from selfnorm.cli.options import Json, Kind
+from selfnorm.cli.options import Device, Json, Kind
 
 if TYPE_CHECKING:
     from selfnorm.runs.folder import Run
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def complete(
     run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
-    ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999, json_: Json = False,
+    ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999,
+    device: Device = "", json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
 
@@ -50,7 +51,7 @@ def complete(
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
-    opened = open_run(run)
+    opened = open_run(run, device)
     kind = opened.kind(calibration)
     if exact:
         _decided(opened, asked, kind, confidence, json_)

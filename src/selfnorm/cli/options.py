@@ -33,6 +33,9 @@ Format = Annotated[
 SkipBad = Annotated[
     bool, Parameter(negative="", help="Skip lines (in JSON: hypotheses) that cannot be read, and count them.")
 ]
+Device = Annotated[
+    str, Parameter(help="cpu, cuda, cuda:1, mps or auto. Without it: as the run was trained, where that is here.")
+]
 Tokenized = Annotated[
     bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")
 ]

@@ -13,7 +13,8 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
-from selfnorm.cli.options import Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.cluster import Jobs, On, run_settings, score_on_ray
+from selfnorm.cli.options import Device, Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
 
 if TYPE_CHECKING:
     from selfnorm.runs.folder import Run
@@ -37,7 +38,8 @@ def rescore(
     temperature: float | None = None, to: Path | None = None,
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
     beam_size: int | None = None, paths: int = 100, workers: int = 1,
-    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False, json_: Json = False,
+    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False,
+    device: Device = "", on: On = "here", jobs: Jobs = 0, shard: int = 2000, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -70,7 +72,7 @@ def rescore(
     temperature
         Of --print confidence: totals are divided by it. --tune finds it.
     to
-        Write here instead of to stdout: the whole file or nothing.
+        Write here instead of to stdout: the whole file or nothing. With --on ray: a folder for the parts and the manifest.
     beam_size
         Hypotheses per list, for NeMo's files, which do not say where a list ends.
     paths
@@ -84,6 +86,8 @@ def rescore(
         Of --exact: how sure it must be that what was not computed changes nothing.
     unk_penalty
         Added to the score of every word outside the vocabulary.
+    shard
+        With --on ray: lists of a shard, at least.
     """
     from selfnorm.runs.folder import open_run
     from selfnorm.tasks.nbest.base import Reading
@@ -97,7 +101,24 @@ def rescore(
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
     exact, weights = "all" if normalized else exact, Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
-    opened = open_run(run)
+    opened = open_run(run, device)
+    if on == "ray":
+        if format_ != "jsonl" or skip_bad or json_ or print_ == "confidence":
+            raise UserError("--on ray takes lists in jsonl, without --skip-bad, --json and --print confidence.")
+        if any(x is not None for x in (tune, test, references, ngram)):
+            raise UserError(
+                "--on ray takes weights, not references or n-grams: find weights here first, with --tune on fewer lists."
+            )
+        settings: dict[str, Any] = {
+            "lm_weight": lm_weight,
+            "word_penalty": word_penalty,
+            "old_lm_weight": old_lm_weight,
+            "print": print_,
+        }
+        settings |= {"tokenized": tokenized, "exact": exact, "confidence": confidence}
+        settings |= run_settings(opened, exact != "none", calibration, unk_penalty)
+        score_on_ray("rescore", settings, lists, to, jobs, shard)
+        return
     scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
     reading = Reading(skip_bad, beam_size, paths)

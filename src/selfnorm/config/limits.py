@@ -39,6 +39,8 @@ def check(recipe: Recipe) -> None:
         f"model.d = {m.d} must be a multiple of 2 x model.heads ({m.heads}): attention heads have even sizes",
     )
     _require(t.optimizer in ("", "sgd", "adamw"), f'training.optimizer = "{t.optimizer}": choose sgd or adamw')
+    check_device(t.device, "training.device")
+    _require(t.precision in ("float32", "bf16"), f'training.precision = "{t.precision}": choose float32 or bf16')
     _require(t.dense_rate > 0, f"training.dense_rate = {t.dense_rate}: it must be above 0")
     _require(
         1 <= m.d <= 10**5, f"model.d = {str(m.d)[:20]}: the number of units must be at least 1, and at most 100,000"
@@ -100,6 +102,14 @@ def check(recipe: Recipe) -> None:
         "training.learning_rate, training.dense_rate, training.clip and criterion.alpha must be at most 1e30",
     )
     _require(t.clip > 0, f"training.clip = {t.clip}: the largest allowed gradient norm must be above 0")
+
+
+def check_device(name: str, setting: str = "device") -> None:
+    """Refuse what cannot be the name of a device; whether it is here is asked when it is used."""
+    _require(
+        re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?|mps", name) is not None,
+        f'{setting} = "{name}": choose auto, cpu, cuda, cuda:1 (the second GPU) or mps',
+    )
 
 
 def _require(true: bool, sentence: str) -> None:

@@ -75,6 +75,8 @@ class Training:
     validate_minutes: float = 0.0  # also validate within an epoch, for epochs of hours; 0 only at its end
     optimizer: str = ""  # of dense parameters: sgd or adamw; empty is the encoder's own. Word tables keep sparse SGD
     dense_rate: float = 0.001  # learning rate of adamw, with the same decay
+    device: str = "auto"  # cpu, cuda, cuda:1, mps; auto is a GPU that CUDA finds, else the CPU
+    precision: str = "float32"  # of the products of the encoder and of exact log Z in training: float32 or bf16
 
 
 @dataclass(frozen=True)

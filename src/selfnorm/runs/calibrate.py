@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from selfnorm._util.console import progress
+from selfnorm._util.devices import device_of, make_rng
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Contexts, Task
 from selfnorm.calibration.choose import Candidate, choose
@@ -72,7 +73,7 @@ def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[Stamp, Langu
     budget = replace(budget, contexts=min(budget.contexts, len(corpus["train"]) - 1))
     train = contexts_of(model, corpus["train"], streams=64, T=32)
     counts = torch.from_numpy(np.asarray(run.vocab.counts))
-    rng = torch.Generator().manual_seed(run.recipe.training.seed)
+    rng = make_rng(run.recipe.training.seed, device_of(model))
     return weights, model, Task(model.output, train, contexts_of(model, corpus["valid"]), budget, counts, rng)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from selfnorm._util.devices import device_of
 from selfnorm._util.errors import UserError
 from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.calibration.base import Calibration
@@ -33,7 +34,7 @@ def save_calibration(
 
     One change: tensors, facts and the removal of measurements of the one it replaces. Others stay.
     """
-    tensors = {name: t.contiguous() for name, t in normalizer.state_dict().items()}
+    tensors = {name: t.cpu().contiguous() for name, t in normalizer.state_dict().items()}
     with changing(run) as new:
         refuse_replaced(run, weights)
         new.remove(f"{what}.{kind}.json" for what, step in STEPS.items() if step.calibrated)
@@ -110,7 +111,8 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
             f"selfnorm calibrate {run.folder} --with mlp"
         )
     try:
-        return apply(model, calibration_of(kind).load(tensors, model.output))
+        here = {name: t.to(device_of(model)) for name, t in tensors.items()}
+        return apply(model, calibration_of(kind).load(here, model.output))
     except (KeyError, ValueError, RuntimeError):
         raise UserError(
             f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."

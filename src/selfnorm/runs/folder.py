@@ -20,6 +20,7 @@ from selfnorm._util.manifest import note_once, read_manifest, trusted
 from selfnorm._util.manifest import trust as trust_folder
 from selfnorm._util.schema import check
 from selfnorm._util.schema import table as table_of
+from selfnorm.config.limits import check_device
 from selfnorm.config.recipe import Recipe
 from selfnorm.config.schemas import CALIBRATION, TOKENIZER
 from selfnorm.config.toml import read_recipe, recipe_text
@@ -55,6 +56,7 @@ class Run:
     recipe: Recipe
     vocab: Vocab
     tokenizer: str = "whitespace"  # its name: words or whitespace
+    device: str = ""  # where it computes: cpu, cuda, cuda:1, mps, auto; empty is as it was trained, or auto
 
     def __repr__(self) -> str:
         c, d = self.recipe.criterion.name, self.recipe.model.d
@@ -145,13 +147,14 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "", to
     return run
 
 
-def open_run(folder: Path | str, trust: bool = False) -> Run:
-    """Open a run folder that training made.
+def open_run(folder: Path | str, device: str = "", trust: bool = False) -> Run:
+    """Open a run folder that training made; `device` is where it computes (cpu, cuda, cuda:1, mps, auto).
 
     Every file is compared with the manifest when it is read; a damaged, edited or foreign one is an error that names it.
     `trust` takes the files as they are, for the rest of the process.
     """
     folder = Path(folder)
+    check_device(device or "auto")
     if trust:
         trust_folder(folder)
     if not (folder / "recipe.toml").is_file():
@@ -163,7 +166,7 @@ def open_run(folder: Path | str, trust: bool = False) -> Run:
             "Training or calibrating it writes one.",
         )
     recipe = read_recipe(checked(folder, "recipe.toml"))
-    return Run(folder, recipe, read_vocab(checked(folder, "vocab.txt")), stored_tokens(folder, recipe))
+    return Run(folder, recipe, read_vocab(checked(folder, "vocab.txt")), stored_tokens(folder, recipe), device)
 
 
 def stored_tokens(folder: Path, recipe: Recipe) -> str:
@@ -199,7 +202,13 @@ def _difference(old: Recipe, new: Recipe) -> str:
 
 
 def _fixed(recipe: Recipe) -> Recipe:
-    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    free: dict[str, Any] = {
+        "epochs": 0,
+        "checkpoint_minutes": 0.0,
+        "threads": 0,
+        "validate_minutes": 0.0,
+        "device": "auto",
+    }
     data = replace(recipe.data, folder="", file=Path(recipe.data.file).name, tokens="")
     return replace(recipe, data=data, training=replace(recipe.training, **free))
 

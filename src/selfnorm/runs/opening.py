@@ -23,9 +23,9 @@ class FarFromNormalized(UserWarning):
     """log Z is pinned, but so loosely that scores without it are far off."""
 
 
-def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
+def open_with_text(folder: Path | str, from_: str = "", device: str = "") -> tuple[Run, Corpus]:
     """The run and its corpus; `from_` says where the text is now, if it moved."""
-    run = open_run(folder)
+    run = open_run(folder, device)
     return run, text_of_run(run, from_)
 
 
@@ -50,6 +50,7 @@ def load(
     normalized: bool = False,
     calibration: str | None = None,
     unk_penalty: float = 0.0,
+    device: str = "",
     trust: bool = False,
 ) -> Scorer:
     """A Scorer for a run folder: `load("runs/nce").score("Raw text.")`.
@@ -57,11 +58,12 @@ def load(
     normalized    compute log Z exactly: slower, always right
     calibration   none, shift, affine, mlp, … instead of the one in use
     unk_penalty   added to the score of every word outside the vocabulary
+    device        cpu, cuda, cuda:1, mps or auto; if not given, as the run was trained, where that is here
     trust         take the run's files as they are, though they differ from its manifest
 
     Raises NotSelfNormalized where skipping log Z would be wrong: the criterion does not pin it and no calibration makes up for it.
     """
-    return scorer_of(open_run(folder, trust), normalized, calibration, unk_penalty)
+    return scorer_of(open_run(folder, device, trust), normalized, calibration, unk_penalty)
 
 
 def scorer_of(run: Run, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0) -> Scorer:

@@ -42,7 +42,7 @@ class Parts:
 
 
 def array(tensor: Any) -> np.ndarray:
-    found: np.ndarray = tensor.detach().numpy()
+    found: np.ndarray = tensor.detach().cpu().numpy()
     return found
 
 
