@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 V = 101
-COMMON = {"vocab_size": V, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-          "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # fmt: skip
+COMMON = {
+    "vocab_size": V,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 GPT2 = {
     "vocab_size": V,
     "n_embd": 32,
@@ -52,13 +62,36 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "nemotron": HEADS,
     "glm": {**HEADS, "partial_rotary_factor": 0.5},
     "smollm3": COMMON,
-    "minicpm3": {**COMMON, "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
-                 "qk_rope_head_dim": 8, "v_head_dim": 8, "dim_model_base": 16, "scale_emb": 12.0, "scale_depth": 1.4},  # fmt: skip
+    "minicpm3": {
+        **COMMON,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+        "dim_model_base": 16,
+        "scale_emb": 12.0,
+        "scale_depth": 1.4,
+    },
     "mamba": {"vocab_size": V, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
-    "mamba2": {"vocab_size": V, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4, "num_heads": 8, "head_dim": 8, "n_groups": 2},
-    "recurrent_gemma": {**COMMON, "lru_width": 32, "block_types": ["recurrent", "attention"], "attention_window_size": 16},
+    "mamba2": {
+        "vocab_size": V,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "state_size": 4,
+        "num_heads": 8,
+        "head_dim": 8,
+        "n_groups": 2,
+    },
+    "recurrent_gemma": {
+        **COMMON,
+        "lru_width": 32,
+        "block_types": ["recurrent", "attention"],
+        "attention_window_size": 16,
+    },
     "hyperclovax": {**COMMON, "logits_scaling": 2.0},
-}  # fmt: skip
+}
 
 
 def tiny_model(family: str, **settings: Any) -> Any:

@@ -86,7 +86,7 @@ def test_a_bias_on_some_words_is_refused_with_the_difference() -> None:
         return outputs
 
     model.forward = masked
-    with pytest.raises(UserError, match="more than scale and cap|not reproduced"):
+    with pytest.raises(UserError, match=r"more than scale and cap|not reproduced"):
         Adapter(model)
 
 

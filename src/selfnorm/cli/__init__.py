@@ -18,6 +18,7 @@ from rich.console import Console
 from selfnorm import __version__
 from selfnorm._util.errors import Diverged, UserError
 from selfnorm.cli import (
+    audit,
     bench,
     calibrate,
     complete,
@@ -43,7 +44,7 @@ app = App(
 )
 COMMANDS = (
     train.train, measure.measure, calibrate.calibrate, score.score, rescore.rescore, verdict.verdict, complete.complete,
-    mix.mix, export.export, report.report, demo.demo, data.app(), study.app(), bench.app(),
+    mix.mix, export.export, audit.audit, report.report, demo.demo, data.app(), study.app(), bench.app(),
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command)

@@ -47,7 +47,11 @@ def linear_z_loss(
     >>> round(float(loss.fit), 4), round(float(loss.penalty), 4)     # log 4 and (log 4)²
     (1.3863, 1.9218)
     """
-    if weight.dim() != 2 or hidden.shape[-1] != weight.shape[1] or (bias is not None and bias.shape != weight.shape[:1]):
+    if (
+        weight.dim() != 2
+        or hidden.shape[-1] != weight.shape[1]
+        or (bias is not None and bias.shape != weight.shape[:1])
+    ):
         raise ValueError(
             f"hidden (..., d), weight (V, d) and bias (V,) were expected; found hidden {tuple(hidden.shape)}, "
             f"weight {tuple(weight.shape)}" + ("" if bias is None else f", bias {tuple(bias.shape)}")

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-
 REDUCTIONS = ("mean", "sum", "none")
 
 
