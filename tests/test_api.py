@@ -88,10 +88,14 @@ def test_scores_of_lines_and_their_tokens_agree(run: sn.Run) -> None:
 def test_rescore_plain_lists(run: sn.Run) -> None:
     lm = run.scorer(calibration="none")
     lists = [[("The cat saw a dog.", -1.0), ("dog a saw cat the", -0.9)], []]
-    first, second = sn.rescore(lm, lists, lm_weight=2.0)
+    first, second = sn.rescore(lm, lists, lm_weight=2.0, exact="none")
     expected = [-1.0 + 2 * lm.score(lists[0][0][0]), -0.9 + 2 * lm.score(lists[0][1][0])]
     assert first.totals.tolist() == pytest.approx(expected, abs=1e-4)
     assert first.best == int(np.argmax(expected)) and second.best == -1
+    exact = sn.rescore(run.scorer(normalized=True, calibration="none"), lists, lm_weight=2.0)[0]
+    assert sn.rescore(run.folder, lists, lm_weight=2.0)[0].totals.tolist() == pytest.approx(
+        exact.totals.tolist(), abs=1e-4
+    )
 
 
 def test_a_softmax_is_refused_until_it_is_calibrated(run: sn.Run, tmp_path: Path) -> None:

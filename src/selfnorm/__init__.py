@@ -38,14 +38,15 @@ if TYPE_CHECKING:
     from selfnorm.runs.folder import Run, open_run
     from selfnorm.runs.opening import load
     from selfnorm.scoring.scorer import Scorer
-    from selfnorm.tasks.rescoring import rescore
+    from selfnorm.tasks.rescorer import Rescorer, rescore
     from selfnorm.training.train import train
 
 _PUBLIC = {
     "train": "training.train",
     "load": "runs.opening",
     "open_run": "runs.folder",
-    "rescore": "tasks.rescoring",
+    "Rescorer": "tasks.rescorer",
+    "rescore": "tasks.rescorer",
     "Run": "runs.folder",
     "Scorer": "scoring.scorer",
     "Measurement": "evaluation.measurement",
@@ -68,6 +69,7 @@ __all__ = [
     "Measurement",
     "NotSelfNormalized",
     "Output",
+    "Rescorer",
     "Run",
     "Scorer",
     "UserError",

@@ -106,7 +106,7 @@ def test_the_command_and_its_wrong_uses(
     assert main([*call, "--exact", "1best", "--confidence", "0.9999"]) == 0
     said = capsys.readouterr()
     assert said.out == exact and "log Z computed for" in said.err
-    assert main([*call, "--exact", "1best", "--normalized"]) == 2
+    assert main([*call, "--exact", "nbest", "--normalized"]) == 2
     assert main([*call, "--exact", "1best", "--confidence", "2"]) == 2
     best = sn.rescore(sn.load(runs["nce"].folder), [[("the cat", 0.0), ("a dog", 0.1)]], exact="1best")
     assert best[0].best in (0, 1)

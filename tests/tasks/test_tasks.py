@@ -19,11 +19,13 @@ from selfnorm.runs.opening import load as open_scorer
 from selfnorm.scoring.onnx.export import export
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.studies.experiment import run_experiment as run
-from selfnorm.tasks.completion import Question, answer, read_questions, summary
+from selfnorm.tasks.completion import Question, answer, decide, read_questions, summary
 from selfnorm.tasks.nbest.base import Hypothesis, NBest
 from selfnorm.tasks.nbest.lists import read_lists
-from selfnorm.tasks.rescoring import Weights, choose, error_rate, errors, tables, tune
+from selfnorm.tasks.rescoring import Weights, choose, tables
+from selfnorm.tasks.tuning import Development, tune, word_errors
 from selfnorm.tasks.verdict import judge, proportion_interval
+from selfnorm.tasks.wer import References, errors
 
 from ..conftest import tiny, write_text
 
@@ -179,11 +181,12 @@ def test_tuning_does_at_least_as_well_as_either_score_alone(trained: Path, tmp_p
     lists, _ = read_lists(jsonl(tmp_path / "l.jsonl"), "jsonl")
     references = {"u1": "the cat saw a dog", "u2": "it was here", "u3": "a bird"}
     found = tables(open_scorer(trained), lists)
-    counts, words = errors(lists, references)
+    counts, words = errors(lists, References(references))
     assert words == 10 and counts[0].tolist() == [0, 2] and counts[1].tolist() == [3, 0, 1]
-    best = tune(lambda w: error_rate(found, counts, words, w))
-    assert error_rate(found, counts, words, best) <= min(
-        error_rate(found, counts, words, w) for w in (Weights(0.0), Weights(100.0))
+    development, loss = Development(found), word_errors(counts, words)
+    rate = lambda w: loss(development.picks(w), np.arange(len(lists)))  # noqa: E731
+    assert rate(tune(development, lambda picks: loss(picks, np.arange(len(lists))))) <= min(
+        map(rate, (Weights(0.0), Weights(100.0)))
     )
 
 
@@ -245,6 +248,14 @@ def test_completion_chooses_by_the_summed_scores(
     assert {"acc_n", "delta_acc", "perplexity", "sigma_z", "mcnemar_p"} <= set(json.loads(capsys.readouterr().out))
     assert main(f"complete {trained} {tmp_path}/q.csv".split()) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+    assert decide(scorer, questions)[0] == found.normalized
+    assert main(f"complete {trained} {tmp_path}/q.csv {tmp_path}/a.csv --exact".split()) == 0
+    said = capsys.readouterr()
+    assert said.out.split() == [
+        x for q, n in zip(questions, found.normalized, strict=True) for x in (q.name, q.choices[n])
+    ]
+    assert "of 2 right" in said.err and "contexts" in said.err
+    assert main(f"complete {trained} {tmp_path}/q.csv {tmp_path}/a.csv --exact --to x.json".split()) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from selfnorm._util.console import say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
 from selfnorm.cli.options import Json, Kind
 
+if TYPE_CHECKING:
+    from selfnorm.runs.folder import Run
+    from selfnorm.tasks.completion import Question
+
 
 def complete(
     run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
-    ngram: Path | None = None, json_: Json = False,
+    ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999, json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
 
@@ -29,16 +36,25 @@ def complete(
         Also write the JSON here, for reports.
     ngram
         ARPA or KenLM file: answer with this n-gram model too, and test the difference (extra "ngram").
+    exact
+        Give only the choices of exact scores, with log Z computed only where it could change one: nearly as quick as skipping it.
+    confidence
+        Of --exact: how sure it must be that what was not computed changes nothing.
     """
     from selfnorm.runs.folder import open_run
     from selfnorm.tasks.challenge import choose, result
     from selfnorm.tasks.completion import read_questions
 
+    if exact and (to is not None or ngram is not None):
+        raise UserError("--exact gives the choices alone: leave --to and --ngram out.")
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
     opened = open_run(run)
     kind = opened.kind(calibration)
+    if exact:
+        _decided(opened, asked, kind, confidence, json_)
+        return
     found = choose(opened, asked, kind)
     if answers is None:
         for question, n, u in zip(asked, found.normalized, found.unnormalized, strict=True):
@@ -53,3 +69,16 @@ def complete(
         return
     table(f"{run}: {len(asked)} questions", list(full["row"]), [[str(v) for v in full["row"].values()]])
     say(f"{len(full['disagree'])} questions are answered differently without log Z")
+
+
+def _decided(run: Run, asked: list[Question], kind: str, confidence: float, as_json: bool) -> None:
+    from selfnorm.tasks.completion import decide
+
+    chosen, report = decide(run.scorer(normalized=True, calibration=kind), asked, confidence)
+    for question, place in zip(asked, chosen, strict=True):
+        row = {"id": question.name, "exact": question.choices[place]}
+        print(json.dumps(row) if as_json else "\t".join(row.values()))
+    say(report.sentence())
+    if asked[0].answer is not None:
+        right = sum(q.answer == place for q, place in zip(asked, chosen, strict=True))
+        say(f"{right:,} of {len(asked):,} right ({right / len(asked):.2%})")

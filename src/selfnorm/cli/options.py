@@ -24,8 +24,15 @@ Kind = Annotated[
     str | None,
     Parameter(help="none, shift, affine, mlp, screen or int8: instead of the calibration in use in the run."),
 ]
-Format = Annotated[str, Parameter(name="--format", help="The lists' format: kaldi, srilm, nemo, moses or jsonl.")]
-SkipBad = Annotated[bool, Parameter(negative="", help="Skip lines that cannot be read, and count them.")]
+Format = Annotated[
+    str,
+    Parameter(
+        name="--format", help="jsonl, kaldi, srilm, nemo, espnet, whisper, moses, slf (HTK lattices) or kaldi_lattice."
+    ),
+]
+SkipBad = Annotated[
+    bool, Parameter(negative="", help="Skip lines (in JSON: hypotheses) that cannot be read, and count them.")
+]
 Tokenized = Annotated[
     bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")
 ]

@@ -31,14 +31,16 @@ def verdict(
     """
     from selfnorm.runs.opening import load
     from selfnorm.tasks.nbest.base import unknown_of
-    from selfnorm.tasks.nbest.lists import read_lists, read_references
-    from selfnorm.tasks.rescoring import Weights, own_references
+    from selfnorm.tasks.nbest.lists import read_lists
+    from selfnorm.tasks.rescoring import Weights
     from selfnorm.tasks.verdict import judge
+    from selfnorm.tasks.wer import References, read_references
 
     scorer = load(run, normalized=True, calibration=calibration)
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
-    known = own_references(read) if references is None else read_references(references)
+    own = all(nbest.reference is not None for nbest in read)
+    known = References(None if references is None else read_references(references)) if own or references else None
     found = judge(scorer, read, Weights(lm_weight, word_penalty, old_lm_weight), known, allowed, tokenized)
     if json_:
         print(json.dumps({**found.table(), "skipped": len(skipped)}))

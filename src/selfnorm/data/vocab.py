@@ -49,7 +49,9 @@ class Unknown:
         self.vocab, self.words, self.unknown = vocab, 0, 0
 
     def add(self, words: Iterable[str]) -> None:
-        ids = self.vocab.ids(words)
+        self.count(self.vocab.ids(words))
+
+    def count(self, ids: list[int]) -> None:
         self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
 
     @property

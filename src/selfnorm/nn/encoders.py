@@ -6,6 +6,7 @@ state before any word. Everything that carries, restarts, selects or stores stat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -66,3 +67,22 @@ def restart(state: State | None, fresh: Tensor | None) -> State | None:
 def pick(state: State, streams: Tensor) -> State:
     """The state of the named streams only, in that order."""
     return [tuple(part[:, streams] for part in layer) for layer in state]
+
+
+def join(states: Sequence[State | None]) -> State | None:
+    """The states of several streams as one. None is the state before any word; shorter memories are filled up with zeros in front."""
+    known = [state for state in states if state is not None]
+    if not known:
+        return None
+    blank: State = [tuple(torch.zeros_like(part[:, :1]) for part in layer) for layer in known[0]]
+    rows = [state or blank for state in states]
+    return [
+        tuple(_aligned([row[layer][part] for row in rows]) for part in range(len(blank[layer])))
+        for layer in range(len(blank))
+    ]
+
+
+def _aligned(parts: list[Tensor]) -> Tensor:
+    longest = max(len(part) for part in parts)
+    filled = [torch.cat([part.new_zeros(longest - len(part), *part.shape[1:]), part]) for part in parts]
+    return torch.cat(filled, dim=1)

@@ -33,10 +33,29 @@ class Recurrent(nn.Module):
         x = drop(F.embedding(tokens.t(), self.table, sparse=True), self.dropout, rng)  # (T, B, d)
         following: State = []
         for index, layer in enumerate(self.layers):
-            x, after = layer(x, _unpack(state[index]) if state else None)
+            assert isinstance(layer, nn.RNNBase)
+            if state and _single(x):
+                x, after = _step(layer, x, state[index])
+            else:
+                x, after = layer(x, _unpack(state[index]) if state else None)
             x = drop(x, self.dropout, rng)
             following.append(after if isinstance(after, tuple) else (after,))
         return x.transpose(0, 1), following
+
+
+def _single(x: Tensor) -> bool:
+    """One word at a time without gradients, as in stepping and in prefix tries: a cell is several times quicker than a layer."""
+    return len(x) == 1 and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
+def _step(layer: nn.RNNBase, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """What the layer does to one word (1, B, d), by the cell."""
+    weights = layer.all_weights[0]  # input, hidden, and their biases
+    if isinstance(layer, nn.LSTM):
+        h, c = torch.lstm_cell(x[0], [part[0] for part in state], *weights)
+        return h.unsqueeze(0), (h.unsqueeze(0), c.unsqueeze(0))
+    h = torch.gru_cell(x[0], state[0][0], *weights)
+    return h.unsqueeze(0), (h.unsqueeze(0),)
 
 
 def _unpack(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:

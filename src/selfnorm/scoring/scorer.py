@@ -16,7 +16,7 @@ from torch import Tensor
 from selfnorm._util.errors import UserError
 from selfnorm.data.tokenizers import tokenizer
 from selfnorm.data.vocab import Vocab
-from selfnorm.nn.encoders import State
+from selfnorm.nn.encoders import State, join, pick
 from selfnorm.nn.model import LanguageModel
 
 Array = NDArray[np.float64]
@@ -162,10 +162,26 @@ class Scorer:
 
     def step(self, before: Before, word: int | str) -> tuple[float, Before]:
         """The score of a word (an id, or the word itself) here, and the state after it."""
-        word = self.vocab.index.get(word, self.vocab.unk) if isinstance(word, str) else word
+        word = self._id(word)
         with torch.no_grad():
             score = float(self.at(torch.tensor([word]), before.c))
         return score, self.read(before, word)
+
+    def scores(self, states: Sequence[Before], words: Sequence[int | str]) -> tuple[Array, list[Before]]:
+        """Step many hypotheses at once, as a beam search does: the score of words[i] after states[i], and the states after them."""
+        if len(states) != len(words):
+            raise UserError(f"scores takes a word for each state; found {len(states)} states and {len(words)} words.")
+        if not states:
+            return np.zeros(0), []
+        w = torch.tensor([self._id(word) for word in words])
+        with torch.no_grad():
+            scores = self.at(w, torch.cat([state.c for state in states])).double().numpy()
+            c, after = self.model.contexts(w.unsqueeze(1), join([state.state for state in states]))
+        rows = torch.arange(len(w)).unsqueeze(1)
+        return scores, [Before(pick(after, row), c[row[0]]) for row in rows]
+
+    def _id(self, word: int | str) -> int:
+        return self.vocab.index.get(word, self.vocab.unk) if isinstance(word, str) else word
 
     def perplexity(self, sentence: Sentence) -> float:
         scores = self.word_scores(sentence)

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,11 @@ from selfnorm._util.files import read_text
 from selfnorm.data.tokenizers import Tokenize
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.scoring.trie import score_together
+from selfnorm.tasks.exact import Exactness
+from selfnorm.tasks.nbest.base import Hypothesis, NBest
 from selfnorm.tasks.ngram import Ngram
+from selfnorm.tasks.rescorer import Rescorer
+from selfnorm.tasks.rescoring import best_of
 from selfnorm.tasks.verdict import proportion_interval
 
 GAP = re.compile(r"_{5,}")
@@ -119,6 +123,19 @@ def answer(
         advance(len(chunk))
     empty = [np.zeros(0)]
     return Answered(normalized, unnormalized, np.concatenate(nll or empty), np.concatenate(log_z or empty))
+
+
+def as_lists(questions: Iterable[Question], tokenize: Tokenize) -> Iterator[NBest]:
+    """Each question as an n-best list: its choices, all with the score 0, so that the language model alone decides."""
+    for question in questions:
+        yield NBest(question.name, tuple(Hypothesis(tuple(tokenize(s)), 0.0) for s in question.sentences()))
+
+
+def decide(scorer: Scorer, questions: Sequence[Question], confidence: float = 0.999) -> tuple[list[int], Exactness]:
+    """The choices of exact scores, with log Z computed only where it could change one; and what was computed."""
+    rescorer = Rescorer(scorer.with_log_z(False), exact="1best", confidence=confidence)
+    stream = rescorer.stream(as_lists(questions, scorer.tokenize), tokenized=True)
+    return [best_of(table, rescorer.weights) for _, table in stream], rescorer.report
 
 
 def answer_with_ngram(ngram: Ngram, questions: Sequence[Question], tokenize: Tokenize) -> list[int]:

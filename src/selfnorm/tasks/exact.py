@@ -12,22 +12,21 @@ whole hypotheses, not of single contexts, so that correlated errors count; it is
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from selfnorm._util.errors import UserError
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.scoring.trie import Walked, walk_together
 from selfnorm.tasks.nbest.base import NBest
-from selfnorm.tasks.rescoring import Table, Weights, chunks
+from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, ids_of
 
-Array = NDArray[np.float64]
 MODES = ("none", "1best", "nbest", "all")
 SAMPLE = 300  # contexts whose log Z is computed first, to know how far it spreads
 
@@ -41,13 +40,20 @@ class Bound:
     sigma: float = 0.0
     together: float = 1.0  # how much faster sums over a hypothesis spread than independent ones
     largest: float = 0.0
+    sample: list[Array] = field(default_factory=list)  # log Z of whole hypotheses
     seen: list[float] = field(default_factory=list)
 
-    def learn(self, sums: Sequence[Array]) -> None:
+    @property
+    def known(self) -> bool:
+        """Has it seen enough contexts to be used?"""
+        return sum(map(len, self.sample)) >= SAMPLE
+
+    def learn(self, hypotheses: Sequence[Array]) -> None:
         """Take in the log Z of some hypotheses' contexts, each an array."""
-        every = np.concatenate(sums)
+        self.sample += hypotheses
+        every = np.concatenate(self.sample)
         self.mean, self.sigma = float(every.mean()), float(every.std()) + 1e-9
-        scaled = [float((z - self.mean).sum()) / math.sqrt(len(z)) for z in sums if len(z)]
+        scaled = [float((z - self.mean).sum()) / math.sqrt(len(z)) for z in self.sample if len(z)]
         self.together = max(1.0, float(np.std(scaled)) / self.sigma) if len(scaled) > 1 else 1.0
         self.largest = float(np.abs(every - self.mean).max())
 
@@ -70,72 +76,94 @@ class Bound:
 
 @dataclass
 class Exactness:
-    """What was computed: lists, how many were certain without any exact value, and contexts."""
+    """What was computed: lists, how many were certain without any exact value, and contexts. Reports add up."""
 
     lists: int = 0
     certain: int = 0
     contexts: int = 0
     computed: int = 0
 
+    def __iadd__(self, other: Exactness) -> Exactness:
+        self.lists, self.certain = self.lists + other.lists, self.certain + other.certain
+        self.contexts, self.computed = self.contexts + other.contexts, self.computed + other.computed
+        return self
+
+    @property
+    def share(self) -> float:
+        """The share of contexts whose log Z was computed."""
+        return self.computed / max(1, self.contexts)
+
+    def facts(self) -> dict[str, int]:
+        return {"lists": self.lists, "certain": self.certain, "contexts": self.contexts, "computed": self.computed}
+
     def sentence(self) -> str:
-        share = self.computed / max(1, self.contexts)
         return (
             f"exact: {self.lists:,} lists, {self.certain:,} certain without log Z, {self.lists - self.certain:,} decided by exact "
-            f"values; log Z computed for {self.computed:,} of {self.contexts:,} contexts ({share:.1%})"
+            f"values; log Z computed for {self.computed:,} of {self.contexts:,} contexts ({self.share:.1%})"
         )
+
+
+class Exact:
+    """Tables whose 1-best (or whole order) is that of exact scores, at the confidence asked for.
+
+    A score in them is exact where it was needed; elsewhere the mean of log Z stands for what was not computed. The first lists
+    are computed exactly until `SAMPLE` contexts are known; what is learnt from them bounds all later ones. Each chunk of lists
+    starts from that bound, so the result does not depend on which process handles which chunk.
+    """
+
+    def __init__(
+        self, scorer: Scorer, weights: Weights, mode: str = "1best", confidence: float = 0.999,
+        mix: Mix | None = None,
+    ) -> None:  # fmt: skip
+        if mode not in ("1best", "nbest"):
+            raise UserError(f'exact = "{mode}": choose 1best or nbest here.')
+        if not 0.5 <= confidence < 1:
+            raise UserError(
+                f"confidence = {confidence}: a probability from 0.5 to below 1 was expected, such as 0.999."
+            )
+        self.scorer, self.weights, self.mode = scorer.with_log_z(False), weights, mode
+        self.mix, self.bound = mix or Mix(), Bound(confidence)
+
+    def tables(self, lists: Sequence[NBest], tokenized: bool = False) -> tuple[list[Table], Exactness]:
+        """The tables of lists that go through one trie, and what they cost."""
+        walked = walk_together(self.scorer, ids_of(self.scorer, lists, tokenized))
+        if self.bound.known:
+            chunk = _Chunk(self, lists, walked, copy.deepcopy(self.bound))
+        else:
+            chunk = _Chunk(self, lists, walked, self.bound)
+            chunk.sample()
+        chunk.decide()
+        return chunk.tables(), chunk.report
 
 
 def exact_tables(
-    scorer: Scorer,
-    lists: Sequence[NBest],
-    weights: Weights,
-    mode: str = "1best",
-    confidence: float = 0.999,
+    scorer: Scorer, lists: Iterable[NBest], weights: Weights, mode: str = "1best", confidence: float = 0.999,
     tokenized: bool = False,
-) -> tuple[list[Table], Exactness]:
-    """Tables whose 1-best (or whole order) is that of exact scores, at the confidence asked for.
-
-    A score in them is exact where it was needed; elsewhere the mean of log Z stands for what was not computed.
-    """
-    if mode not in ("1best", "nbest"):
-        raise UserError(f'exact = "{mode}": choose 1best or nbest here.')
-    if not 0.5 <= confidence < 1:
-        raise UserError(f"confidence = {confidence}: a probability from 0.5 to below 1 was expected, such as 0.999.")
-    plain, bound, report, tables = scorer.with_log_z(False), Bound(confidence), Exactness(), []
-    for chunk in chunks(lists, 1000):
-        walked = walk_together(
-            plain, [plain.ids(h.words if tokenized else " ".join(h.words)) for n in chunk for h in n.hypotheses]
-        )
-        decided = _Chunk(plain, chunk, walked, weights, bound, report)
-        decided.decide(mode)
-        tables += decided.tables()
-    return tables, report
+) -> tuple[list[Table], Exactness]:  # fmt: skip
+    """The tables of all lists, and the report."""
+    exact, found, report = Exact(scorer, weights, mode, confidence), list[Table](), Exactness()
+    for chunk in chunks(lists):
+        tables, costs = exact.tables(chunk, tokenized)
+        found += tables
+        report += costs
+    return found, report
 
 
 class _Chunk:
     """Some lists in one trie, with what is known of log Z in its nodes."""
 
-    def __init__(
-        self, scorer: Scorer, lists: Sequence[NBest], walked: Walked, weights: Weights, bound: Bound, report: Exactness
-    ) -> None:
-        self.scorer, self.lists, self.walked, self.weights, self.bound, self.report = (
-            scorer,
-            lists,
-            walked,
-            weights,
-            bound,
-            report,
-        )
+    def __init__(self, exact: Exact, lists: Sequence[NBest], walked: Walked, bound: Bound) -> None:
+        self.exact, self.lists, self.walked, self.bound = exact, lists, walked, bound
+        self.weight = abs(exact.weights.lm) * exact.mix.ours  # of our model's score
         self.log_z = np.full(len(walked.c), np.nan)
+        self.report = Exactness(lists=len(lists), contexts=len(walked.c) if lists else 0)
         self.members: list[range] = []
         for nbest in lists:
             start = self.members[-1].stop if self.members else 0
             self.members.append(range(start, start + len(nbest.hypotheses)))
-        report.contexts += len(walked.c)
-        if not bound.sigma and any(len(path) for path in walked.contexts):
-            self._sample()
+        self.fixed = [exact.mix.table(nbest, np.zeros(len(nbest.hypotheses))).rows for nbest in lists]
 
-    def _sample(self) -> None:
+    def sample(self) -> None:
         """Exact log Z of some hypotheses, to know how far sums of it spread."""
         order = np.random.default_rng(0).permutation(len(self.walked.contexts))
         chosen: list[int] = []
@@ -144,56 +172,54 @@ class _Chunk:
             if sum(len(self.walked.contexts[j]) for j in chosen) >= SAMPLE:
                 break
         self._compute({int(node) for i in chosen for node in self.walked.contexts[i]})
-        self.bound.learn([self.log_z[self.walked.contexts[i]] for i in chosen])
+        if chosen:
+            self.bound.learn([self.log_z[self.walked.contexts[i]] for i in chosen])
 
     def _compute(self, nodes: set[int]) -> Array:
         new = np.array(sorted(n for n in nodes if np.isnan(self.log_z[n])), dtype=np.int64)
         if len(new):
             with torch.no_grad():
-                self.log_z[new] = self.scorer.model.output.log_z(self.walked.c[torch.from_numpy(new)]).double().numpy()
+                c = self.walked.c[torch.from_numpy(new)]
+                self.log_z[new] = self.exact.scorer.model.output.log_z(c).double().numpy()
             self.report.computed += len(new)
         values: Array = self.log_z[new]
         return values
 
-    def decide(self, mode: str) -> None:
+    def decide(self) -> None:
         """Compute exact values in rounds, all lists at once, until every list is certain."""
-        several = {place for place, members in enumerate(self.members) if len(members) > 1 and self.weights.lm != 0}
+        several = {place for place, members in enumerate(self.members) if len(members) > 1 and self.weight}
         waiting = set(several)
-        self.report.lists += len(self.lists)
         self.report.certain += len(self.lists) - len(waiting)
         first = True
         while waiting:
-            needed = {place: self._needed(place, mode) for place in waiting}
+            needed = {place: self._needed(place) for place in waiting}
             self.report.certain += sum(not nodes for nodes in needed.values()) if first else 0
             waiting, first = {place for place in waiting if needed[place]}, False
             values = self._compute({node for place in waiting for node in needed[place]})
             if len(values) and self.bound.widen(values):
                 waiting |= several  # what was certain may not be any more
 
-    def _needed(self, place: int, mode: str) -> set[int]:
+    def _needed(self, place: int) -> set[int]:
         """Contexts whose log Z could still change this list's order."""
-        totals = self._totals(place)
+        totals = self.exact.weights.total(self._rows(place))
         order = np.argsort(-totals, kind="stable")
         paths = [self.walked.contexts[i] for i in self.members[place]]
-        pairs = [(order[0], b) for b in order[1:]] if mode == "1best" else list(pairwise(order))
+        pairs = [(order[0], b) for b in order[1:]] if self.exact.mode == "1best" else list(pairwise(order))
         nodes: set[int] = set()
         for a, b in pairs:
             apart = np.setxor1d(paths[a], paths[b])
             unknown = apart[np.isnan(self.log_z[apart])]
-            if totals[a] - totals[b] <= abs(self.weights.lm) * float(self.bound(np.array(len(unknown)), len(pairs))):
+            if totals[a] - totals[b] <= self.weight * float(self.bound(np.array(len(unknown)), len(pairs))):
                 nodes |= {int(n) for n in unknown}
         return nodes
 
-    def _lm(self, place: int) -> Array:
-        filled = np.where(np.isnan(self.log_z), self.bound.mean, self.log_z)
-        return np.array([self.walked.m[i] - filled[self.walked.contexts[i]].sum() for i in self.members[place]])
-
     def _rows(self, place: int) -> Array:
-        known = [[h.score, h.old_lm, len(h.words)] for h in self.lists[place].hypotheses]
-        return np.column_stack([np.asarray(known, dtype=float).reshape(-1, 3), self._lm(place)])
-
-    def _totals(self, place: int) -> Array:
-        return self.weights.total(self._rows(place))
+        members, rows = self.members[place], self.fixed[place].copy()
+        filled = [
+            np.where(np.isnan(z := self.log_z[self.walked.contexts[i]]), self.bound.mean, z).sum() for i in members
+        ]
+        rows[:, 3] += self.exact.mix.ours * (self.walked.m[members.start : members.stop] - np.array(filled))
+        return rows
 
     def tables(self) -> list[Table]:
         return [Table(self._rows(place)) for place in range(len(self.lists))]

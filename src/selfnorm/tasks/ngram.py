@@ -24,12 +24,16 @@ class Ngram:
             import kenlm
         except ImportError:
             raise missing_extra("kenlm", "ngram", "Reading n-gram models") from None
+        self.path = path
         if not path.is_file():
             raise UserError(f"{path} does not exist. Give an ARPA file or a KenLM binary.")
         try:
             self.model = kenlm.Model(str(path))
         except OSError as error:
             raise UserError(f"{path} is not an ARPA or KenLM file ({str(error).splitlines()[0]}).") from None
+
+    def __reduce__(self) -> tuple[type[Ngram], tuple[Path]]:
+        return Ngram, (self.path,)  # another process reads the file again
 
     def words(self, words: Sequence[str]) -> Array:
         scores = [score for score, _, _ in self.model.full_scores(" ".join(words))]

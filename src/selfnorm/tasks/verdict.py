@@ -17,7 +17,8 @@ from selfnorm._util.errors import UserError, missing_extra
 from selfnorm.nn.hierarchical.base import Normalized
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.tasks.nbest.base import NBest, unknown_of
-from selfnorm.tasks.rescoring import Table, Weights, choose, error_rate, errors, tables
+from selfnorm.tasks.rescoring import Table, Weights, choose, tables
+from selfnorm.tasks.wer import References, errors
 
 KNOWN = 0.5  # the least share of known words a verdict can be given on
 
@@ -57,7 +58,7 @@ def judge(
     scorer: Scorer,
     lists: Sequence[NBest],
     weights: Weights,
-    references: dict[str, str] | None = None,
+    references: References | None = None,
     allowed: float = 0.05,
     tokenized: bool = False,
 ) -> Verdict:
@@ -88,7 +89,7 @@ def judge(
     wer: tuple[float | None, float | None] = (None, None)
     if references is not None:
         counts, words = errors(lists, references)
-        wer = error_rate(exact, counts, words, weights), error_rate(both, counts, words, weights)
+        wer = _rate(one, counts, words), _rate(two, counts, words)
     tokenize = str.split if tokenized else scorer.tokenize
     known, by_construction = (
         1 - unknown_of(scorer.vocab, lists, tokenize).share,
@@ -107,6 +108,10 @@ def judge(
     return Verdict(
         len(real), flips, flips / max(1, len(real)), (low, high), spread, gap, *wer, seconds_exact, seconds_unnormalized, safe, sentence
     )  # fmt: skip
+
+
+def _rate(picked: Sequence[int], counts: Sequence[np.ndarray], words: int) -> float:
+    return sum(int(c[i]) for c, i in zip(counts, picked, strict=True) if i >= 0) / max(1, words)
 
 
 def _spread(table: Table) -> float:

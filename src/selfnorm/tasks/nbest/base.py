@@ -1,4 +1,4 @@
-"""NBest: a list of hypotheses, whatever format it came in; and what a format is.
+"""NBest: a list of hypotheses, whatever format it came in; and what a format is. Lists are read one after another, never all at once.
 
 Each hypothesis has a score that is not the language model's (acoustic or translation, natural log, larger is better) and, where
 there is one, the old language model's score.
@@ -12,17 +12,19 @@ A format is a class with
 
 from __future__ import annotations
 
+import gzip
 import math
+import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import read_text
 from selfnorm.data.tokenizers import Tokenize
 from selfnorm.data.vocab import Unknown, Vocab
 
@@ -47,12 +49,19 @@ class NBest:
 
 @dataclass
 class Reading:
-    """Lists read so far, and what could not be: with skip_bad it is counted, otherwise the first stops."""
+    """How lists are read, and what could not be: with skip_bad it is counted, otherwise the first stops.
+
+    beam_size   hypotheses per list, for formats that do not say where a list ends
+    paths       of a lattice: so many best ones become the list
+    """
 
     skip_bad: bool = False
+    beam_size: int | None = None
+    paths: int = 100
     skipped: list[str] = field(default_factory=list)
 
     def bad(self, path: Path, number: int, expected: str, found: str) -> None:
+        """A line (or a hypothesis of it) that is not what was expected."""
         sentence = f"{path} line {number}: expected {expected}, found {found[:80]!r}"
         if not self.skip_bad:
             raise UserError(sentence + ". Fix it, or skip such lines (--skip-bad).")
@@ -75,14 +84,48 @@ def unknown_of(vocab: Vocab, lists: Iterable[NBest], tokenize: Tokenize = str.sp
     return unknown
 
 
-def lines_of(path: Path) -> list[str]:
-    """Lines end at newlines only: other separators may stand inside a text."""
-    lines = read_text(path).split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+STDIN = Path("-")
+LONGEST = 1 << 26  # bytes of a line
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a file, of a .gz file, or of stdin (-), one at a time. They end at newlines only."""
+    try:
+        with _opened(path) as handle:
+            place = 0
+            while line := handle.readline(LONGEST):
+                place += 1
+                if len(line) == LONGEST:
+                    raise UserError(f"{path} line {place} is longer than {LONGEST >> 20} MB. Is it the right file?")
+                yield line.decode("utf-8-sig" if place == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
+    except FileNotFoundError:
+        raise UserError(f"{path} does not exist. Check the path.") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder, but a file was expected.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} line {place} is not UTF-8 (byte 0x{error.object[error.start]:02x}). "
+            "Convert it first, for example with: iconv -f latin1 -t utf-8"
+        ) from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path == STDIN:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def stem(path: Path, suffix: str = "") -> str:
+    """The name of a file without .gz and the format's own ending."""
+    return path.name.removesuffix(".gz").removesuffix(suffix)
 
 
 def number(text: str) -> float | None:
     """A finite number, or None."""
+    if "_" in text:
+        return None  # Python would take 1_000
     try:
         value = float(text)
     except ValueError:
@@ -90,10 +133,20 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def grouped(rows: Iterable[tuple[str, Hypothesis]]) -> Iterator[NBest]:
-    """Rows of the same name as one list each."""
-    groups: dict[str, list[Hypothesis]] = {}
-    for name, hypothesis in rows:
-        groups.setdefault(name, []).append(hypothesis)
-    for name, hypotheses in groups.items():
-        yield NBest(name, tuple(hypotheses))
+def grouped(path: Path, reading: Reading, rows: Iterable[tuple[int, str, Hypothesis]]) -> Iterator[NBest]:
+    """Rows (line, name, hypothesis): neighbours of the same name are one list. A name that comes back later is a bad line."""
+    now: str | None = None
+    held: list[Hypothesis] = []
+    seen = set[str]()
+    for place, name, hypothesis in rows:
+        if name != now:
+            if name in seen:
+                reading.bad(path, place, "the lines of a list next to each other", f"{name} again")
+                continue
+            if now is not None:
+                yield NBest(now, tuple(held))
+            now, held = name, []
+            seen.add(name)
+        held.append(hypothesis)
+    if now is not None:
+        yield NBest(now, tuple(held))

@@ -11,6 +11,7 @@ from typing import Any
 from selfnorm.tasks.nbest.base import Array, Hypothesis, NBest, Reading, lines_of
 
 EXPECTED = '{"id", "hyps": [{"text", "score"}]}'
+WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 class Jsonl:
@@ -24,15 +25,21 @@ class Jsonl:
             if not line.strip():
                 continue
             try:
-                nbest = _parse(line)
-            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+                table = parsed(line)
+                name, hyps, reference = str(table["id"]), list(table["hyps"]), table.get("ref")
+                words = None if reference is None else tuple(reference.split())
+                if not hyps:
+                    raise ValueError("a list without hypotheses")
+            except WRONG:
                 reading.bad(path, place, EXPECTED, line)
                 continue
-            if nbest.name in seen:
-                reading.bad(path, place, "an id that no list before has", f"id {nbest.name}")
+            if name in seen:
+                reading.bad(path, place, "an id that no list before has", f"id {name}")
                 continue
-            seen.add(nbest.name)
-            yield nbest
+            seen.add(name)
+            hypotheses = tuple(_hypotheses(hyps, path, place, name, reading))
+            if hypotheses:
+                yield NBest(name, hypotheses, words, table)
 
     def write(self, nbest: NBest, order: Sequence[int], totals: Array, lm: Array) -> Iterator[str]:
         added = [{"selfnorm": float(lm[i]), "total": float(totals[i])} for i in order]
@@ -40,19 +47,31 @@ class Jsonl:
         yield json.dumps({**nbest.raw, "hyps": hyps}, ensure_ascii=False)
 
 
-def _parse(line: str) -> NBest:
+def parsed(line: str) -> Any:
+    """JSON that can be written again: lone surrogates are refused."""
     table = json.loads(line)
-    hypotheses = tuple(
-        Hypothesis(tuple(h["text"].split()), _finite(h["score"]), _finite(h.get("lm", 0.0)), h) for h in table["hyps"]
-    )
-    line.encode("utf-8"), json.dumps(table, ensure_ascii=False).encode("utf-8")  # lone surrogates are refused
-    if not hypotheses:
-        raise ValueError("a list without hypotheses")
-    reference = table.get("ref")
-    return NBest(str(table["id"]), hypotheses, None if reference is None else tuple(reference.split()), table)
+    json.dumps(table, ensure_ascii=False).encode("utf-8")
+    return table
 
 
-def _finite(value: Any) -> float:
+def _hypotheses(hyps: list[Any], path: Path, place: int, name: str, reading: Reading) -> Iterator[Hypothesis]:
+    """A bad hypothesis is named; with skip_bad it alone is left out."""
+    for number, h in enumerate(hyps, 1):
+        field = "text"
+        try:
+            words, field = tuple(h["text"].split()), "score"
+            score, field = finite(h["score"]), "lm"
+            yield Hypothesis(words, score, finite(h.get("lm", 0.0)), h)
+        except WRONG:
+            kind = "a string" if field == "text" else "a finite number"
+            shown = h.get(field, "no such field") if isinstance(h, dict) else h
+            reading.bad(path, place, f'"{field}" of hypothesis {number} of {name} to be {kind}', str(shown))
+
+
+def finite(value: Any) -> float:
+    """A number that is not nan or infinite; strings and booleans are not numbers."""
+    if isinstance(value, str | bool):
+        raise ValueError("a number was expected")
     found = float(value)
     if not math.isfinite(found):
         raise ValueError("a score must be a finite number")

@@ -1,0 +1,117 @@
+"""The rescorer: one list after another, the same result in several processes and however the lists arrive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import selfnorm as sn
+from selfnorm.cli import main
+from selfnorm.tasks.nbest.base import NBest
+
+from ..conftest import write_text
+from .test_exact import SMALL, lists
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> sn.Run:
+    place = tmp_path_factory.mktemp("rescorer")
+    return sn.train(place / "nce", text=write_text(place / "t.txt"), criterion="nce", progress=False, **SMALL)
+
+
+def plain(asked: list[NBest]) -> list[list[tuple[tuple[str, ...], float]]]:
+    return [[(h.words, h.score) for h in n.hypotheses] for n in asked]
+
+
+def test_one_list_at_a_time_gives_the_exact_1_best(run: sn.Run) -> None:
+    asked = plain(lists(80, 8))
+    rescorer = sn.Rescorer(run.folder, lm_weight=0.7, confidence=0.9999)
+    single = [rescorer.rescore([one])[0].best for one in asked]
+    exact = [r.best for r in sn.Rescorer(run.folder, lm_weight=0.7, exact="all").rescore(asked)]
+    assert single == exact and rescorer.report.lists == 80
+    assert 0 < rescorer.report.computed < rescorer.report.contexts
+
+
+def test_several_processes_write_what_one_writes(run: sn.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import selfnorm.tasks.rescoring as work
+
+    asked = lists(240, 12)
+    monkeypatch.setattr(work.chunks, "__defaults__", (300,))
+    one, two = sn.Rescorer(run.folder), sn.Rescorer(run.folder)
+    alone = [t.rows for _, t in one.stream(asked, tokenized=True)]
+    shared = list(two.stream(iter(asked), tokenized=True, workers=2))
+    assert [n.name for n, _ in shared] == [n.name for n in asked]
+    assert all(np.allclose(a, t.rows, atol=1e-4) for a, (_, t) in zip(alone, shared, strict=True))
+    assert one.report.contexts == two.report.contexts and one.report.lists == two.report.lists == 240
+
+
+def test_lists_are_taken_as_they_come(run: sn.Run) -> None:
+    taken = 0
+
+    def coming() -> object:
+        nonlocal taken
+        for nbest in lists(2000, 4):
+            taken += 1
+            yield nbest
+
+    stream = sn.Rescorer(run.folder).stream(coming(), tokenized=True)  # type: ignore[arg-type]
+    next(stream)
+    assert taken < 700  # two thousand hypotheses at a time
+
+
+def test_beam_search_steps_many_states_at_once(run: sn.Run) -> None:
+    lm = run.scorer()
+    states = [lm.start(), lm.step(lm.start(), "the")[1], lm.nothing()]
+    scores, after = lm.scores(states, ["cat", "dog", 3])
+    slow = [lm.step(state, word) for state, word in zip(states, ["cat", "dog", 3], strict=True)]
+    assert scores.tolist() == pytest.approx([score for score, _ in slow], abs=1e-5)
+    again, _ = lm.scores(after, ["a", "a", "a"])
+    assert again.tolist() == pytest.approx([lm.step(state, "a")[0] for _, state in slow], abs=1e-5)
+    assert lm.scores([], [])[1] == []
+    with pytest.raises(sn.UserError, match="a word for each state"):
+        lm.scores(states, ["a"])
+
+
+def test_the_command_streams_tunes_and_reports(run: sn.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"id": f"u {n.name}", "hyps": [{"text": " ".join(h.words), "score": h.score} for h in n.hypotheses], "ref": " ".join(n.hypotheses[0].words)}
+        for n in lists(30, 5)
+    ]  # fmt: skip
+    path = tmp_path / "l.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "ref").write_text("".join(f"u%20{i} {row['ref']}\n" for i, row in enumerate(rows)))
+    call = ["rescore", str(run.folder), str(path)]
+    assert main([*call, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["lists"] == 30 and found["contexts"] > found["computed"] >= 0 and len(found["wer_interval"]) == 2
+    assert sum(row["lists"] for row in found["reliability"]) == 30
+    assert main([*call, "--tune", str(tmp_path / "ref"), "--print", "confidence", "--to", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "fewer than 200" in said.err and "wer_cross_validated" in said.err
+    first = (tmp_path / "out").read_text().splitlines()[0].split()
+    assert first[0] == "u%200" and 0 < float(first[1]) <= 1 and ":" in first[2]
+    rows[3]["hyps"][1]["score"] = "x"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "out").unlink()
+    assert main([*call, "--to", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists() and "hypothesis 2 of u 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--workers 0", "at least 1"),
+        ("--temperature 0", "above 0"),
+        ("--exact some", "some"),
+        ("--paths 0", "at least 1"),
+    ],
+)
+def test_wrong_options_are_named(
+    run: sn.Run, tmp_path: Path, more: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l").write_text('{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n')
+    assert main(["rescore", str(run.folder), str(tmp_path / "l"), *more.split()]) == 2
+    assert said in capsys.readouterr().err
