@@ -13,10 +13,11 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
-from selfnorm.cli.options import Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.options import Format, Hf, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
 
 if TYPE_CHECKING:
     from selfnorm.runs.folder import Run
+    from selfnorm.scoring.scorer import Scorer
     from selfnorm.tasks.nbest.base import NBest, Reading
     from selfnorm.tasks.nbest.lists import Writer
     from selfnorm.tasks.rescorer import Rescorer
@@ -37,7 +38,8 @@ def rescore(
     temperature: float | None = None, to: Path | None = None,
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
     beam_size: int | None = None, paths: int = 100, workers: int = 1,
-    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False, json_: Json = False,
+    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False, hf: Hf = None,
+    json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -47,7 +49,8 @@ def rescore(
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads. Then --calibration names a folder
+        made by selfnorm audit; without it log Z is computed everywhere.
     lists
         File or folder of n-best lists; files may be .gz; - is stdin.
     lm_weight
@@ -97,12 +100,15 @@ def rescore(
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
     exact, weights = "all" if normalized else exact, Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
-    opened = open_run(run)
-    scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
+    if str(run).startswith("hf:"):
+        scorer, exact = _language_model(str(run), calibration, exact, hf or [])
+    else:
+        opened = open_run(run)
+        scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
+        say(_calibrated(opened, calibration, exact))
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
     reading = Reading(skip_bad, beam_size, paths)
     compare = References(None, ignore_case, {} if map_ is None else read_mapping(map_))
-    say(_calibrated(opened, calibration, exact))
     if tune is not None:
         lm, known = Rescorer(scorer, exact="none" if exact == "none" else "all", mix=mix), read_references(tune)
         development = stream_lists(lists, format_, reading)
@@ -124,6 +130,16 @@ def rescore(
         if json_:
             write(json.dumps({**facts, **rescorer.report.facts(), "skipped": len(reading.skipped), "picked": picked}))
     _report(rescorer, session, reading, facts)
+
+
+def _language_model(name: str, calibration: str | None, exact: str, settings: list[str]) -> tuple[Scorer, str]:
+    """A model of transformers, and how exact it is used: without a calibration log Z is computed everywhere."""
+    from selfnorm.hf.scorer import open_scorer
+
+    exact = "all" if calibration in (None, "none") and exact != "none" else exact
+    scorer = open_scorer(name, exact != "none", calibration, settings).with_log_z(exact == "all")
+    say(f"a sentence is read as: {scorer.words.shown('this is one i know')}")
+    return scorer, exact
 
 
 def _lines(what: str, session: Session, writer: Writer, nbest: NBest, table: Table) -> Iterator[str]:

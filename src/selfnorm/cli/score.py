@@ -14,16 +14,17 @@ from cyclopts import Parameter
 from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
-from selfnorm.cli.options import Json, Kind, Normalized, Tokenized, warn_of_unknown
+from selfnorm.cli.options import Hf, Json, Kind, Normalized, Tokenized, warn_of_unknown
 
 if TYPE_CHECKING:
     from selfnorm.data.vocab import Unknown
+    from selfnorm.scoring.scorer import Scorer
 
 
 def score(
     run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
     eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
-    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, json_: Json = False,
+    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
 
@@ -32,7 +33,8 @@ def score(
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads: its scores are exact unless
+        --calibration names a folder made by selfnorm audit, and (T, V) logits are never held.
     text
         File of sentences; without it, stdin.
     per_word
@@ -51,19 +53,25 @@ def score(
     from selfnorm.runs.calibrations import remaining_sigma
     from selfnorm.runs.folder import open_run
 
-    opened = open_run(run)
+    from_hf = str(run).startswith("hf:")
+    opened = None if from_hf else open_run(run)
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
-    scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
-    left = remaining_sigma(opened, kind)
-    if left is not None and not normalized:
-        say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
+    if opened is None:
+        from selfnorm.hf.scorer import open_scorer
+
+        scorer: Scorer = open_scorer(str(run), normalized or calibration is None, calibration, hf or [])
+    else:
+        scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
+        left = remaining_sigma(opened, kind)
+        if left is not None and not normalized:
+            say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
     if table is not None:
         write_columns(table, scorer.tokens(line.split() if tokenized else line for line in _lines(text)))
     base, unknown = math.log(10) if log10 else 1.0, Unknown(scorer.vocab)
-    split = str.split if tokenized else scorer.tokenize
+    split = _whole if from_hf else str.split if tokenized else scorer.tokenize
     for scores in scorer.stream(_counted((split(line) for line in _lines(text)), unknown), eos):
         values = [float(s) / base for s in scores]
         if json_:
@@ -71,6 +79,11 @@ def score(
         else:
             print(" ".join(f"{v:.4f}" for v in values) if per_word else f"{sum(values):.4f}")
     warn_of_unknown(unknown)
+
+
+def _whole(line: str) -> list[str]:
+    """A language model has its own tokens: the line as it is."""
+    return [line]
 
 
 def _counted(sentences: Iterable[list[str]], unknown: Unknown) -> Iterator[list[str]]:

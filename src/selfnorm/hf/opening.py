@@ -6,9 +6,10 @@ Weights are read from safetensors or GGUF files, which cannot run code. Code tha
 from __future__ import annotations
 
 import importlib
+import io
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def quiet(hf: Any) -> Iterator[None]:
     hf.utils.logging.set_verbosity_error()
     hf.utils.logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):  # the bar of GGUF files cannot be switched off
             warnings.simplefilter("ignore")
             yield
     finally:

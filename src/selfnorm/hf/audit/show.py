@@ -55,7 +55,8 @@ def _texts(found: dict[str, Any]) -> Table:
         q, low, high = text["quantiles"], *text["intervals"]["sigma_z"]
         rows.append(
             [text["text"], f"{text['tokens']:,}", f"{text['windows']:,} of {text['window']}", f"{text['perplexity']:.2f}",
-             f"{text['entropy']:.2f}", f"{text['mu_z']:+.2f}", f"{text['sigma_z']:.2f} ({low:.2f} to {high:.2f})", f"{text['correlation']:+.2f}",
+             f"{text['entropy']:.2f}", f"{text['mu_z']:+.2f}", f"{text['sigma_z']:.2f} ({low:.2f} to {high:.2f})",
+             f"{text['correlation']:+.2f}",
              *(f"{q[k]:.1f}" for k in ("0.01", "0.5", "0.99")), f"{text['largest']:.1f}"]
         )  # fmt: skip
     return Table("log Z", head, rows)
