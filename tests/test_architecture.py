@@ -29,6 +29,7 @@ ORDER = [
     "tasks",
     "studies",
     "report",
+    "hf",
     "cli",
     "__main__",
 ]
@@ -73,7 +74,7 @@ def test_packages_are_few_and_files_are_short() -> None:
     lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in FILES if path.name != "__init__.py"]
     assert max(lengths) <= 300
     assert statistics.median(lengths) <= 120
-    assert len([p for p in SRC.iterdir() if p.name != "__pycache__"]) <= 18
+    assert len([p for p in SRC.iterdir() if p.name != "__pycache__"]) <= 19
 
 
 @pytest.mark.parametrize(

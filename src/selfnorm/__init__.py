@@ -31,6 +31,7 @@ if os.environ.get("SELFNORM_ISA", "").lower() == "avx2":
 if TYPE_CHECKING:
     from selfnorm._util.errors import Diverged, NotSelfNormalized, UserError
     from selfnorm.calibration.normalize import fit_normalizer, load_normalizer, save_normalizer
+    from selfnorm.criteria.linear_z_loss import linear_z_loss
     from selfnorm.criteria.z_loss import LogZMonitor, ZLoss, z_loss
     from selfnorm.evaluation.measurement import Measurement
     from selfnorm.nn.output import Output
@@ -54,6 +55,7 @@ _PUBLIC = {
     "save_normalizer": "calibration.normalize",
     "load_normalizer": "calibration.normalize",
     "z_loss": "criteria.z_loss",
+    "linear_z_loss": "criteria.linear_z_loss",
     "ZLoss": "criteria.z_loss",
     "LogZMonitor": "criteria.z_loss",
     "UserError": "_util.errors",
@@ -74,6 +76,7 @@ __all__ = [
     "ZLoss",
     "__version__",
     "fit_normalizer",
+    "linear_z_loss",
     "load",
     "load_normalizer",
     "open_run",

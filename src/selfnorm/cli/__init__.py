@@ -21,6 +21,7 @@ from selfnorm._util.disk import REASONS, StorageError, storage_sentence
 from selfnorm._util.errors import Diverged, UserError
 from selfnorm._util.manifest import trusting
 from selfnorm.cli import (
+    audit,
     bench,
     calibrate,
     complete,
@@ -48,7 +49,7 @@ app = App(
 )
 COMMANDS = (
     train.train, measure.measure, calibrate.calibrate, score.score, rescore.rescore, verdict.verdict, complete.complete,
-    mix.mix, export.export, report.report, demo.demo, data.app(), study.app(), bench.app(),
+    mix.mix, export.export, audit.audit, report.report, demo.demo, data.app(), study.app(), bench.app(),
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command)

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from selfnorm._util.console import say, table
+from selfnorm._util.console import progress, say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
-from selfnorm.cli.options import Device, Json, Kind
+from selfnorm.cli.options import Device, Hf, Json, Kind, load_either
 
 if TYPE_CHECKING:
-    from selfnorm.runs.folder import Run
-    from selfnorm.tasks.completion import Question
+    from selfnorm.scoring.scorer import Scorer
+    from selfnorm.tasks.completion import Answered, Question
 
 
 def complete(
     run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
     ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999,
-    device: Device = "", json_: Json = False,
+    device: Device = "", hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
 
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads.
     questions
         CSV: id,question,a),b),…; the gap is _____.
     answers
@@ -51,16 +51,17 @@ def complete(
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
+    if str(run).startswith("hf:"):
+        _language_model(load_either(run, calibration, hf, device), asked, exact, confidence, json_)
+        return
     opened = open_run(run, device)
     kind = opened.kind(calibration)
     if exact:
-        _decided(opened, asked, kind, confidence, json_)
+        _decided(opened.scorer(normalized=True, calibration=kind), asked, confidence, json_)
         return
     found = choose(opened, asked, kind)
     if answers is None:
-        for question, n, u in zip(asked, found.normalized, found.unnormalized, strict=True):
-            row = {"id": question.name, "normalized": question.choices[n], "unnormalized": question.choices[u]}
-            print(json.dumps(row) if json_ else "\t".join(row.values()))
+        _print_choices(asked, found, json_)
         return
     full = result(opened, asked, found, kind, ngram)
     if to is not None:
@@ -72,10 +73,37 @@ def complete(
     say(f"{len(full['disagree'])} questions are answered differently without log Z")
 
 
-def _decided(run: Run, asked: list[Question], kind: str, confidence: float, as_json: bool) -> None:
+def _print_choices(asked: list[Question], found: Answered, as_json: bool) -> None:
+    for question, n, u in zip(asked, found.normalized, found.unnormalized, strict=True):
+        row = {"id": question.name, "normalized": question.choices[n], "unnormalized": question.choices[u]}
+        print(json.dumps(row) if as_json else "\t".join(row.values()))
+
+
+def _language_model(scorer: Scorer, asked: list[Question], exact: bool, confidence: float, as_json: bool) -> None:
+    """The choices of a model of transformers, or with the answers its numbers."""
+    from selfnorm.tasks.completion import answer, summary
+
+    if exact:
+        _decided(scorer, asked, confidence, as_json)
+        return
+    with progress("complete", len(asked), "questions") as advance:
+        found = answer(scorer, asked, advance)
+    if asked[0].answer is None:
+        _print_choices(asked, found, as_json)
+        return
+    numbers = summary(asked, found)
+    if as_json:
+        print(json.dumps(numbers))
+        return
+    names = ("acc_n", "acc_u", "delta_acc", "perplexity", "mu_z", "sigma_z", "mcnemar_p")
+    table(f"{len(asked)} questions", list(names), [[f"{numbers[name]:.3f}" for name in names]])
+    say(f"{len(numbers['disagree'])} questions are answered differently without log Z")
+
+
+def _decided(scorer: Scorer, asked: list[Question], confidence: float, as_json: bool) -> None:
     from selfnorm.tasks.completion import decide
 
-    chosen, report = decide(run.scorer(normalized=True, calibration=kind), asked, confidence)
+    chosen, report = decide(scorer, asked, confidence)
     for question, place in zip(asked, chosen, strict=True):
         row = {"id": question.name, "exact": question.choices[place]}
         print(json.dumps(row) if as_json else "\t".join(row.values()))

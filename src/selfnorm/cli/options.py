@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -12,6 +13,7 @@ from selfnorm._util.errors import UserError
 
 if TYPE_CHECKING:
     from selfnorm.data.vocab import Unknown
+    from selfnorm.scoring.scorer import Scorer
 
 Changes = Annotated[
     list[str] | None,
@@ -40,6 +42,16 @@ Tokenized = Annotated[
     bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")
 ]
 
+Hf = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--hf",
+        negative="",
+        help="For hf:FOLDER: case=as-is|lower|sentence, space=yes (before the first word), start=TOKEN, end=TOKEN, "
+        "dtype=bfloat16, cost=SHARE or sigma=NATS (which normalizer of --calibration AUDIT_FOLDER). Repeat for more.",
+    ),
+]
+
 MANY = 0.2  # of the words unknown: worth a warning
 
 
@@ -57,3 +69,21 @@ def check_jobs(asked: int) -> int:
     if asked < 0:
         raise UserError(f"--jobs {asked}: give the number of trainings side by side, or 0 for one per core.")
     return asked or os.cpu_count() or 1
+
+
+def refuse_hf(run: Path, option: str, value: str = "given") -> None:
+    """Options of run folders are refused for models of transformers."""
+    if str(run).startswith("hf:") and value not in ("", "cpu", "auto"):
+        raise UserError(f"{option} is for run folders; {run} is a model of transformers. Leave it out.")
+
+
+def load_either(run: Path, calibration: str | None, settings: list[str] | None, device: str = "") -> Scorer:
+    """A scorer with log Z of a run folder, or of a model of transformers (hf:FOLDER)."""
+    refuse_hf(run, "--device", device)
+    if str(run).startswith("hf:"):
+        from selfnorm.hf.scorer import open_scorer
+
+        return open_scorer(str(run), True, calibration, settings or [])
+    from selfnorm.runs.opening import load
+
+    return load(run, normalized=True, calibration=calibration, device=device)

@@ -14,10 +14,22 @@ from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
 from selfnorm.cli.cluster import Jobs, On, run_settings, score_on_ray
-from selfnorm.cli.options import Device, Format, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.options import (
+    Device,
+    Format,
+    Hf,
+    Json,
+    Kind,
+    Normalized,
+    SkipBad,
+    Tokenized,
+    refuse_hf,
+    warn_of_unknown,
+)
 
 if TYPE_CHECKING:
     from selfnorm.runs.folder import Run
+    from selfnorm.scoring.scorer import Scorer
     from selfnorm.tasks.nbest.base import NBest, Reading
     from selfnorm.tasks.nbest.lists import Writer
     from selfnorm.tasks.rescorer import Rescorer
@@ -39,7 +51,7 @@ def rescore(
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
     beam_size: int | None = None, paths: int = 100, workers: int = 1,
     exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False,
-    device: Device = "", on: On = "here", jobs: Jobs = 0, shard: int = 2000, json_: Json = False,
+    device: Device = "", on: On = "here", jobs: Jobs = 0, shard: int = 2000, hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -49,7 +61,8 @@ def rescore(
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads. Then --calibration names a folder
+        made by selfnorm audit; without it log Z is computed everywhere.
     lists
         File or folder of n-best lists; files may be .gz; - is stdin.
     lm_weight
@@ -101,29 +114,35 @@ def rescore(
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
     exact, weights = "all" if normalized else exact, Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
-    opened = open_run(run, device)
     if on == "ray":
+        refuse_hf(run, "--on ray")
         if format_ != "jsonl" or skip_bad or json_ or print_ == "confidence":
             raise UserError("--on ray takes lists in jsonl, without --skip-bad, --json and --print confidence.")
         if any(x is not None for x in (tune, test, references, ngram)):
             raise UserError(
                 "--on ray takes weights, not references or n-grams: find weights here first, with --tune on fewer lists."
             )
-        settings: dict[str, Any] = {
+        settings = {
             "lm_weight": lm_weight,
             "word_penalty": word_penalty,
             "old_lm_weight": old_lm_weight,
-            "print": print_,
+            "confidence": confidence,
         }
-        settings |= {"tokenized": tokenized, "exact": exact, "confidence": confidence}
-        settings |= run_settings(opened, exact != "none", calibration, unk_penalty)
-        score_on_ray("rescore", settings, lists, to, jobs, shard)
+        texts = {"print": print_, "tokenized": tokenized, "exact": exact}
+        kept = run_settings(open_run(run, device), exact != "none", calibration, unk_penalty)
+        score_on_ray("rescore", settings | texts | kept, lists, to, jobs, shard)
         return
-    scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
+    if str(run).startswith("hf:"):
+        refuse_hf(run, "--device", device)
+        exact = "all" if calibration in (None, "none") and exact != "none" else exact
+        scorer = _language_model(str(run), calibration, exact, hf or [])
+    else:
+        opened = open_run(run, device)
+        scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
+        say(_calibrated(opened, calibration, exact))
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
     reading = Reading(skip_bad, beam_size, paths)
     compare = References(None, ignore_case, {} if map_ is None else read_mapping(map_))
-    say(_calibrated(opened, calibration, exact))
     if tune is not None:
         lm, known = Rescorer(scorer, exact="none" if exact == "none" else "all", mix=mix), read_references(tune)
         development = stream_lists(lists, format_, reading)
@@ -145,6 +164,15 @@ def rescore(
         if json_:
             write(json.dumps({**facts, **rescorer.report.facts(), "skipped": len(reading.skipped), "picked": picked}))
     _report(rescorer, session, reading, facts)
+
+
+def _language_model(name: str, calibration: str | None, exact: str, settings: list[str]) -> Scorer:
+    """A model of transformers; without a calibration its log Z is computed everywhere."""
+    from selfnorm.hf.scorer import open_scorer
+
+    scorer = open_scorer(name, exact != "none", calibration, settings).with_log_z(exact == "all")
+    say(f"a sentence is read as: {scorer.words.shown('this is one i know')}")
+    return scorer
 
 
 def _lines(what: str, session: Session, writer: Writer, nbest: NBest, table: Table) -> Iterator[str]:

@@ -13,17 +13,17 @@ from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
-from selfnorm.cli.options import Device, Json, Kind, Normalized, Tokenized, warn_of_unknown
+from selfnorm.cli.options import Device, Hf, Json, Kind, Normalized, Tokenized, refuse_hf, warn_of_unknown
 
 if TYPE_CHECKING:
-    pass
+    from selfnorm.scoring.scorer import Scorer
 
 
 def score(
     run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
     eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
-    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, device: Device = "", json_: Json = False,
-    on: On = "here", to: To = None, jobs: Jobs = 0, shard: int = 20_480,
+    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, device: Device = "", hf: Hf = None,
+    json_: Json = False, on: On = "here", to: To = None, jobs: Jobs = 0, shard: int = 20_480,
 ) -> None:  # fmt: skip
     """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
 
@@ -32,7 +32,8 @@ def score(
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads: its scores are exact unless
+        --calibration names a folder made by selfnorm audit, and (T, V) logits are never held.
     text
         File of sentences; without it, stdin.
     per_word
@@ -54,28 +55,41 @@ def score(
     from selfnorm.runs.folder import open_run
     from selfnorm.tasks.corpora import counted, score_line
 
-    opened = open_run(run, device)
+    from_hf = str(run).startswith("hf:")
+    refuse_hf(run, "--device", device)
+    opened = None if from_hf else open_run(run, device)
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
     if on == "ray":
         if table is not None:
             raise UserError("--table is not written by --on ray: leave it out.")
         settings = {"eos": eos, "per_word": per_word, "log10": log10, "json": json_, "tokenized": tokenized}
-        settings |= run_settings(opened, normalized, calibration, unk_penalty)
+        refuse_hf(run, "--on ray")
+        settings |= run_settings(open_run(run, device), normalized, calibration, unk_penalty)
         score_on_ray("score", settings, text, to, jobs, shard)
         return
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
-    scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
-    left = remaining_sigma(opened, kind)
-    if left is not None and not normalized:
-        say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
+    if opened is None:
+        from selfnorm.hf.scorer import open_scorer
+
+        scorer: Scorer = open_scorer(str(run), normalized or calibration is None, calibration, hf or [])
+    else:
+        scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)
+        left = remaining_sigma(opened, kind)
+        if left is not None and not normalized:
+            say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
     if table is not None:
         write_columns(table, scorer.tokens(line.split() if tokenized else line for line in _lines(text)))
-    unknown, split = Unknown(scorer.vocab), str.split if tokenized else scorer.tokenize
+    unknown, split = Unknown(scorer.vocab), _whole if from_hf else str.split if tokenized else scorer.tokenize
     for scores in scorer.stream(counted((split(line) for line in _lines(text)), unknown), eos):
         print(score_line(scores, per_word, log10, json_))
     warn_of_unknown(unknown)
+
+
+def _whole(line: str) -> list[str]:
+    """A language model has its own tokens: the line as it is."""
+    return [line]
 
 
 def _lines(text: Path | None) -> Iterator[str]:

@@ -6,20 +6,20 @@ import json
 from pathlib import Path
 
 from selfnorm._util.console import table
-from selfnorm.cli.options import Device, Format, Json, Kind, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.options import Device, Format, Hf, Json, Kind, SkipBad, Tokenized, load_either, warn_of_unknown
 
 
 def verdict(
     run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
     references: Path | None = None, allowed: float = 0.05, calibration: Kind = None,
-    skip_bad: SkipBad = False, tokenized: Tokenized = False, device: Device = "", json_: Json = False,
+    skip_bad: SkipBad = False, tokenized: Tokenized = False, device: Device = "", hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Say whether skipping log Z is safe on your lists: how often the 1-best changes, by how much, and what it saves.
 
     Parameters
     ----------
     run
-        Run folder made by selfnorm train.
+        Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads.
     lists
         File or folder of n-best lists.
     references
@@ -29,14 +29,13 @@ def verdict(
     calibration
         Judge with this calibration instead of the one in use.
     """
-    from selfnorm.runs.opening import load
     from selfnorm.tasks.nbest.base import unknown_of
     from selfnorm.tasks.nbest.lists import read_lists
     from selfnorm.tasks.rescoring import Weights
     from selfnorm.tasks.verdict import judge
     from selfnorm.tasks.wer import References, read_references
 
-    scorer = load(run, normalized=True, calibration=calibration, device=device)
+    scorer = load_either(run, calibration, hf, device)
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
     own = all(nbest.reference is not None for nbest in read)

@@ -17,28 +17,41 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+REDUCTIONS = ("mean", "sum", "none")
+
 
 @dataclass(frozen=True)
 class ZLoss:
-    """fit: mean cross-entropy. penalty: alpha · mean (log Z)². log_z (n,): of the tokens that count, detached."""
+    """total: what is minimized. fit: cross-entropy. penalty: alpha · (log Z)². Means over the labels that count, unless asked otherwise.
 
+    every (...,): log Z of all tokens, detached; counted (...,): which of them count. log_z (n,): of those that count.
+    """
+
+    total: Tensor
     fit: Tensor
     penalty: Tensor
-    log_z: Tensor
+    every: Tensor
+    counted: Tensor
 
     @property
-    def total(self) -> Tensor:
-        return self.fit + self.penalty
+    def log_z(self) -> Tensor:
+        return self.every[self.counted]
 
 
 def z_loss(
-    logits: Tensor, labels: Tensor, alpha: float = 1e-4, ignore_index: int = -100, tokens: float | None = None
+    logits: Tensor,
+    labels: Tensor,
+    alpha: float = 1e-4,
+    ignore_index: int = -100,
+    tokens: float | Tensor | None = None,
+    reduction: str = "mean",
 ) -> ZLoss:
     """Cross-entropy and alpha · (log Z)² over the labels that are not `ignore_index`.
 
     logits (..., V), labels (...). With alpha = 0 the penalty is exactly 0. DEV-LM of the paper has alpha = 0.1 to 10;
     PaLM used 1e-4, OLMo 1e-5. `tokens` is what the sums are divided by, if not the number of labels that count: give the
-    number in the whole batch where this is a part of one, and the parts add up to it.
+    number in the whole batch where this is a part of one, and the parts add up to it. `reduction` is mean, sum or none: none
+    gives one value per label, 0 where a label does not count.
 
         fit = mean (log Z - m(w)),  penalty = alpha · mean (log Z)²
 
@@ -46,37 +59,67 @@ def z_loss(
     >>> round(float(loss.fit), 4), round(float(loss.penalty), 4)     # log 4 and (log 4)²
     (1.3863, 1.9218)
     """
+    real, wanted = checked(logits, labels, logits.shape[-1], alpha, ignore_index, tokens, reduction)
     precise = logits if logits.dtype == torch.float64 else logits.float()
-    every = _checked(logits, labels, ignore_index).reshape(-1)
-    real = every != ignore_index
-    flat, wanted = precise.reshape(-1, logits.shape[-1])[real], every[real]
-    if not alpha >= 0 or (tokens is not None and len(wanted) and not tokens > 0):
+    precise = torch.where(real.unsqueeze(-1), precise, 0.0)  # what is masked may be anything, even no number
+    log_z = precise.logsumexp(-1)
+    nll = torch.where(real, log_z - precise.gather(-1, wanted.unsqueeze(-1)).squeeze(-1), 0.0)
+    square = torch.where(real, log_z**2, 0.0)
+    fit, penalty = (reduced(x, real, tokens, reduction) for x in (nll, alpha * square))
+    return ZLoss(fit + penalty, fit, penalty, log_z.detach(), real)
+
+
+def reduced(values: Tensor, real: Tensor, tokens: float | Tensor | None, reduction: str) -> Tensor:
+    """Values that are 0 where a label does not count, as their mean or sum, or as they are."""
+    if reduction == "none":
+        return values
+    return values.sum() / divisor(real, tokens, reduction)
+
+
+def divisor(real: Tensor, tokens: float | Tensor | None, reduction: str) -> float | Tensor:
+    return 1.0 if reduction == "sum" else real.sum() if tokens is None else tokens
+
+
+def checked(
+    scored: Tensor, labels: Tensor, V: int, alpha: float, ignore_index: int, tokens: float | Tensor | None, reduction: str
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Which labels count, and the labels as long integers, 0 where they do not. What gives a loss without meaning is refused.
+
+    This waits for the device once. Under torch.compile the values are checked on the device instead.
+    """
+    if labels.shape != scored.shape[:-1]:
+        raise ValueError(
+            f"labels are {tuple(labels.shape)}, but logits {tuple(scored.shape)} need labels {tuple(scored.shape[:-1])}"
+        )
+    if labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(f"labels are {labels.dtype}; numbers of words, integers, were expected")
+    if reduction not in REDUCTIONS or (reduction != "mean" and tokens is not None):
+        raise ValueError(f"reduction = {reduction!r}: mean, sum or none was expected, and tokens only with mean")
+    if not alpha >= 0:
         raise ValueError(f"alpha = {alpha}, tokens = {tokens}: alpha must be at least 0 and tokens above 0")
-    if not len(wanted) and not tokens:
+    labels = labels.long()  # a byte would take -100 for 156
+    real = labels != ignore_index
+    _check_values(real & ((labels < 0) | (labels >= V)), real, V, alpha, ignore_index, tokens, reduction)
+    return real, torch.where(real, labels, 0)
+
+
+def _check_values(
+    bad: Tensor, real: Tensor, V: int, alpha: float, ignore_index: int, tokens: float | Tensor | None, reduction: str
+) -> None:  # fmt: skip
+    by = torch.ones((), device=real.device) if tokens is None else torch.as_tensor(tokens, device=real.device)
+    if torch.compiler.is_compiling():
+        torch._assert_async(~bad.any(), "a label is out of range")
+        return
+    wrong, count, above = (int(x) for x in torch.stack([bad.any(), real.sum(), (by > 0).all()]).tolist())
+    if wrong:
+        raise ValueError(f"a label is not from 0 to {V - 1}; those to leave out must be ignore_index ({ignore_index})")
+    if count and not above:
+        raise ValueError(f"alpha = {alpha}, tokens = {tokens}: alpha must be at least 0 and tokens above 0")
+    if not count and reduction == "mean" and (tokens is None or not above):
         raise ValueError(
             f"every label is {ignore_index}: there is nothing to learn from in this batch. If it is a part of one, give `tokens`, "
             "the labels that count in all of it"
         )
-    count = len(wanted) if tokens is None else tokens
-    log_z = flat.logsumexp(-1)
-    fit = (log_z - flat.gather(1, wanted.unsqueeze(1)).squeeze(1)).sum() / count
-    return ZLoss(fit, alpha * (log_z**2).sum() / count, log_z.detach())
-
-
-def _checked(logits: Tensor, labels: Tensor, ignore_index: int) -> Tensor:
-    """The labels as long integers; a kind, a shape or a label that does not fit the logits is refused."""
-    if labels.shape != logits.shape[:-1]:
-        raise ValueError(
-            f"labels are {tuple(labels.shape)}, but logits {tuple(logits.shape)} need labels {tuple(logits.shape[:-1])}"
-        )
-    if labels.is_floating_point() or labels.dtype == torch.bool:
-        raise ValueError(f"labels are {labels.dtype}; numbers of words, integers, were expected")
-    labels = labels.long()  # a byte would take -100 for 156
-    if bool(((labels != ignore_index) & ((labels < 0) | (labels >= logits.shape[-1]))).any()):
-        raise ValueError(
-            f"a label is not from 0 to {logits.shape[-1] - 1}; those to leave out must be ignore_index ({ignore_index})"
-        )
-    return labels
 
 
 class LogZMonitor:

@@ -104,6 +104,9 @@ def _walk(
     scorer: Scorer, trie: Trie, ends: set[int], log_z: bool, keep: torch.Tensor | None = None
 ) -> tuple[Array, Array, Array]:
     """m into every node, m of <eos> after every node in `ends`, log Z in every node's context; contexts into `keep`."""
+    if hasattr(scorer, "walk"):  # a language model walks a trie in its own way
+        own: tuple[Array, Array, Array] = scorer.walk(trie, ends, log_z, keep)
+        return own
     count, vocab = len(trie.word), scorer.vocab
     m, m_end, z = np.zeros(count), np.zeros(count), np.zeros(count)
     parent, word = np.asarray(trie.parent), np.asarray(trie.word)
