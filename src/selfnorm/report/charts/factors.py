@@ -1,0 +1,54 @@
+"""A study's numbers along one of its factors, with 95 % intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from selfnorm.report.charts.figure import Chart, Figure, Rows, layer, legend_filter, names, panel, quantity, tips, when, zoom
+from selfnorm.report.charts.theme import COLOURS, ZOOM
+from selfnorm.report.factors import Factors
+
+NUMBERS = {"perplexity": "perplexity", "sigma_z": "σ_z"}
+TINY = 1e-6
+
+
+def along(study: Factors, factor: str) -> Figure | None:
+    """Perplexity and sigma_z at every value of the factor; a line joins runs that differ in nothing else."""
+    groups = study.groups(factor)
+    if not groups:
+        return None
+    rows = [row for rest, runs in groups.items() for value, record in runs.items() for row in [_row(study, factor, rest, value, record)]]
+    panels = [_panel(rows, factor, study.values(factor), field) for field in NUMBERS]
+    caption = f"Each line holds every other factor fixed; bars are 95 % intervals over blocks of text. {ZOOM}"
+    described = f"Perplexity and σ_z along {factor} = {', '.join(study.values(factor))} in the study {study.name}, {study.where}."
+    return Figure(f"{study.name}: {factor}, {study.where}", caption, described, panels, shared=("color",))
+
+
+def _row(study: Factors, factor: str, rest: tuple[str, ...], value: str, record: Any) -> dict[str, Any]:
+    m = record.measured
+    others = [name for name in study.names if name != factor]
+    shown = ", ".join(v for n, v in zip(others, rest, strict=True) if len(study.values(n)) > 1) or "all"
+    ends = {name: m.intervals.get(name, (getattr(m, name),) * 2) for name in NUMBERS}
+    bounds = {f"{name}_{end}": pair[i] for name, pair in ends.items() for i, end in enumerate(("low", "high"))}
+    return {"run": record.run, "value": value, "rest": shown, "perplexity": m.perplexity, "sigma_z": m.sigma_z, **bounds}
+
+
+def _panel(rows: Rows, factor: str, order: list[str], field: str) -> Chart:
+    """A row for each value: words of any length have room, also on a phone."""
+    rest = list(dict.fromkeys(row["rest"] for row in rows))
+    few = len(rest) <= len(COLOURS)
+    colour: Chart = names("rest", None, rest, COLOURS[: len(rest)]) if few else {"value": COLOURS[0]}
+    log, title = field == "sigma_z", NUMBERS[field]
+    x, low = quantity(field, title, log=log), quantity(f"{field}_low", title, log=log)
+    y = {"field": "value", "type": "nominal", "sort": order, "title": factor}
+    same = {"y": y, "color": colour}
+    pale = {**same, "opacity": when(["only_rest"], 0.5, 0.05)}
+    place = {"field": "place", "type": "quantitative"}
+    lines = layer("line", {"x": x, **pale, "detail": names("rest"), "order": place}, strokeWidth=1)
+    bars = layer("rule", {"x": low, "x2": {"field": f"{field}_high"}, **pale}, strokeWidth=2)
+    pick = legend_filter("rest") if few else {"name": "only_rest", "select": {"type": "point", "fields": ["rest"]}}
+    tip = tips("value", "rest", "perplexity:Q", "sigma_z:Q", "run", value=factor, rest="others")
+    marks = {"x": x, **same, "opacity": when(["only_rest"], 1, 0.08), "tooltip": tip}
+    dots = layer("point", marks, [*([pick] if field == "perplexity" else []), zoom(field)], filled=True, size=55)
+    shown = [{**row, "place": order.index(row["value"])} for row in rows if not log or row[field] > TINY]
+    return panel(shown, 400, max(90, 24 * len(order)), [lines, bars, dots], title)
