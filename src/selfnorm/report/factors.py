@@ -59,6 +59,12 @@ class Factors:
             found.setdefault(tuple(self.key(r, name) for name in others), {}).setdefault(self.key(r, factor), r)
         return {rest: runs for rest, runs in sorted(found.items()) if len(runs) > 1}
 
+    def rest_of(self, factor: str) -> tuple[list[str], list[int]]:
+        """The other factors, and the places of those that differ between the groups of this one."""
+        others = [name for name in self.names if name != factor]
+        groups = self.groups(factor)
+        return others, [place for place, _ in enumerate(others) if len({rest[place] for rest in groups}) > 1]
+
     def varied(self) -> list[str]:
         """Factors with more than one value, the seed last."""
         return sorted((n for n in self.names if len(self.values(n)) > 1), key=lambda n: n == SEED)
@@ -67,9 +73,13 @@ class Factors:
 def studies(collected: Collected, root: str) -> list[Factors]:
     """One for each folder that holds runs, and each kind of text that was measured in it."""
     folders: dict[str, list[Record]] = {}
-    for r in collected.records:
-        if r.calibration == "none" and r.run in collected.settings:
-            folders.setdefault(r.run.rpartition("/")[0], []).append(r)
+    raw = [r for r in collected.records if r.calibration == "none" and r.run in collected.settings]
+    for r in raw:
+        folders.setdefault(r.run.rpartition("/")[0], []).append(r)
+    for folder, mine in folders.items():  # a run that two studies ask for is trained once, and is in one folder
+        planned = set(_built_in(folder.rpartition("/")[2] or root).get("runs", []))
+        have = {r.run.rpartition("/")[2] for r in mine}
+        mine += [r for r in raw if r.run.rpartition("/")[2] in planned - have]
     found = []
     for folder, records in sorted(folders.items()):
         splits = [split for split in ("test", "valid", "train") if any(r.parts["split"] == split for r in records)]

@@ -54,31 +54,45 @@ for (const box of document.querySelectorAll(".table")) {
   box.querySelector("input")?.addEventListener("input", () => filter(box));
 }
 
-// a panel is as wide as the page allows; on a phone panels come one below the other and labels leave the points
-function fit(spec, width) {
-  const panels = spec.concat || [];
-  const own = Math.max(...panels.map(panel => panel.width || panel.layer?.[0]?.width || 400));
-  const columns = Math.max(1, Math.min(spec.columns || 1, Math.floor(width / (own + 75))));
-  spec.columns = columns;
-  const most = Math.max(220, width - 90);
-  for (const panel of panels) {
-    if (own <= most) continue;
-    if (panel.width) panel.width = most;
-    for (const layer of panel.layer || []) if (layer.width) layer.width = most;
+// panels share the width of the page; where they come out narrow, labels leave the points
+const SIDES = 85, LEAST = 320;
+function fit(spec, width, over = 0) {
+  const own = Math.max(...spec.concat.map(panel => panel.width));
+  const most = Math.min(spec.columns, spec.concat.length);
+  spec.columns = Math.max(1, Math.min(most, Math.floor(width / (Math.min(own, LEAST) + SIDES))));
+  const room = Math.max(200, Math.min(1.5 * own, width / spec.columns - SIDES - over / spec.columns));
+  for (const panel of spec.concat) {
+    panel.width = Math.round(room);
+    if (room < 0.75 * own) panel.layer = panel.layer.filter(layer => layer.mark.type !== "text");
   }
-  if (own > most) for (const panel of panels)
-    panel.layer = panel.layer?.filter(layer => (layer.mark.type || layer.mark) !== "text");
   return spec;
 }
 
+// the drawing library is read when the first figure is drawn: the page itself opens at once
+function library() {
+  const text = document.getElementById("library");
+  if (text && !window.vegaEmbed) {
+    const script = document.createElement("script");
+    script.textContent = text.textContent;
+    document.head.append(script);
+  }
+  return window.vegaEmbed;
+}
+
 async function draw(chart) {
-  if (!window.vegaEmbed) return;
-  const spec = fit(JSON.parse(document.getElementById(chart.dataset.spec).textContent), chart.clientWidth);
-  const config = themes[isDark() ? "dark" : "light"];
+  if (!library()) return;
+  const text = document.getElementById(chart.dataset.spec).textContent, width = chart.parentElement.clientWidth;
+  const config = structuredClone(themes[isDark() ? "dark" : "light"]);
   if (narrow()) config.legend.columns = 1;
-  chart.vega?.finalize();
-  const options = {renderer: "svg", config, tooltip: {theme: isDark() ? "dark" : "light"}, actions: {export: true, source: false, compiled: false, editor: false}};
-  chart.vega = await vegaEmbed(chart, spec, options);
+  const actions = {export: true, source: false, compiled: false, editor: false};
+  const options = {renderer: "svg", config, tooltip: {theme: isDark() ? "dark" : "light"}, actions};
+  let over = 0;
+  for (let turn = 0; turn < 2; turn += 1) {  // long words along an axis take room that is known only when they are drawn
+    chart.vega?.finalize();
+    chart.vega = await vegaEmbed(chart, fit(JSON.parse(text), width, over), options);
+    over = chart.querySelector("svg").getBoundingClientRect().width - width;
+    if (over <= 0) break;
+  }
   chart.dataset.drawn = "yes";
 }
 

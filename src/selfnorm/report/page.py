@@ -12,7 +12,7 @@ from selfnorm import __version__
 from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import write_text
 from selfnorm._util.machine import machine, today
-from selfnorm.report.charts.figure import Figure, converter, write_figures
+from selfnorm.report.charts.figure import Figure, javascript, write_figures
 from selfnorm.report.charts.theme import config
 from selfnorm.report.collect import Collected, collect
 from selfnorm.report.factors import studies
@@ -70,7 +70,7 @@ def _html(title: str, parts: Sequence[Section], collected: Collected, paper: boo
         machine=machine(),
         css=_file("page.css"),
         js=_file("page.js"),
-        library=converter().javascript_bundle().replace("</script", "<\\/script") if drawn else "",
+        library=javascript() if drawn else "",
         themes=_json({kind: config(kind) for kind in ("light", "dark")}),
         summary=summary(collected, paper),
         sections=_with_ids(parts),

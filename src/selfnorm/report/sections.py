@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from selfnorm.registry.steps import COMPLETION, COST, TIMES
@@ -39,10 +40,10 @@ class Section:
 
 def sections(collected: Collected, root: str, paper: bool, figures: bool) -> list[Section]:
     """Everything that was measured. Without `figures` nothing is drawn and no drawing library is needed."""
-    texts = list(dict.fromkeys(r.text for r in collected.records))
+    runs = Counter(text for text, _ in {(r.text, r.run) for r in collected.records})
     parts = [
         *_paper(collected, paper),
-        *(_text(text, collected, figures) for text in sorted(texts)),
+        *(_text(text, collected, figures) for text in sorted(runs, key=lambda text: (-runs[text], text))),
         *(_study(study, figures) for study in studies(collected, root)),
         *_tasks(collected, paper),
         *_costs(collected, paper),

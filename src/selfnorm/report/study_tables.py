@@ -22,7 +22,7 @@ def factor_table(study: Factors) -> Table:
         ]  # fmt: skip
         rows.append([*(study.value(r, name) for name in study.names), *numbers])
     head = [*study.names, "perplexity", "perplexity 95 %", "sigma_z", "sigma_z 95 %", "mu_z", "u_perplexity"]
-    return Table(f"{study.title}: every run, {study.where}", head, rows)
+    return Table(f"{study.name}: every run, {study.where}", head, rows)
 
 
 def pivots(study: Factors, factor: str) -> list[Table]:
@@ -30,8 +30,7 @@ def pivots(study: Factors, factor: str) -> list[Table]:
     groups = study.groups(factor)
     if not groups:
         return []
-    others = [name for name in study.names if name != factor]
-    shown = [place for place, _ in enumerate(others) if len({rest[place] for rest in groups}) > 1]
+    others, shown = study.rest_of(factor)
     values = [v for v in study.values(factor) if any(v in runs for runs in groups.values())]
     names = [", ".join(f"{others[p]} = {rest[p]}" for p in shown) or "value" for rest in groups]
     tables = []
@@ -42,7 +41,7 @@ def pivots(study: Factors, factor: str) -> list[Table]:
             for value in values
         }
         across = len(names) <= WIDEST or len(names) < len(values)
-        title = f"{study.title}: {name} by {factor}, {study.where}"
+        title = f"{study.name}: {name} by {factor}, {study.where}"
         if across:
             rows = [[value, *(cells[place, value] for place in range(len(names)))] for value in values]
             tables.append(Table(title, [factor, *names], rows))
@@ -73,4 +72,4 @@ def factor_differences(study: Factors, factor: str) -> list[Table]:
     start = len(others)
     rows = [[*(row[i] for i in kept), *row[start:]] for row in rows]
     head = [*(others[i] for i in kept), f"{factor} from", "to", *GAPS]
-    return [Table(f"{study.title}: differences along {factor}, {study.where}", head, rows, NOTES)]
+    return [Table(f"{study.name}: differences along {factor}, {study.where}", head, rows, NOTES)]

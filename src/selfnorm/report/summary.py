@@ -13,8 +13,7 @@ from selfnorm.report.table import Table, without_empty_columns
 from selfnorm.report.tables import by_text
 
 HEAD = [
-    "text", "split", "runs", "best model", "perplexity", "sigma_z as trained", "sigma_z calibrated", "with",
-    "lowest sigma_z as trained", "of", "its perplexity",
+    "text", "split", "runs", "best model", "perplexity", "σ_z raw", "σ_z calibrated", "with", "lowest σ_z raw", "of", "its perplexity",
 ]  # fmt: skip
 
 
@@ -40,7 +39,8 @@ def summary(collected: Collected, paper: bool) -> Summary | None:
 def _shown(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     """One split of each text: the test split where that was measured."""
     groups = by_text(records)
-    return {key: group for key, group in groups.items() if key[1] == _split(key[0], groups)}
+    kept = {key: group for key, group in groups.items() if key[1] == _split(key[0], groups)}
+    return dict(sorted(kept.items(), key=lambda pair: -len({r.run for r in pair[1]})))
 
 
 def _split(text: str, groups: dict[tuple[str, str], list[Record]]) -> str:

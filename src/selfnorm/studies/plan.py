@@ -83,8 +83,9 @@ def about(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
         if len(values) == 1:
             defaults[key] = values.pop()
     titles = [str(table.get("title", name)) for table in tables]
-    title = titles[0] if len(titles) == 1 else f"{name}: {len(titles)} tables"
-    return {"study": name, "title": title, "factors": factors, "defaults": defaults}
+    title = titles[0] if len(titles) == 1 else f"all {len(titles)} tables"
+    runs = [planned.name for planned in read_study(name, changes).planned]
+    return {"study": name, "title": title, "factors": factors, "defaults": defaults, "runs": runs}
 
 
 def note_study(folder: Path, known: dict[str, Any]) -> None:
@@ -94,7 +95,7 @@ def note_study(folder: Path, known: dict[str, Any]) -> None:
     if before.get("study") != known["study"]:
         titles = dict.fromkeys([*str(before.get("title", "")).split("; "), known["title"]])
         factors = list(dict.fromkeys([*before.get("factors", []), *known["factors"]]))
-        known = {"study": "", "title": "; ".join(titles), "factors": factors, "defaults": {**before.get("defaults", {}), **known["defaults"]}}
+        known = {"study": "", "title": "; ".join(titles), "factors": factors, "defaults": {**before.get("defaults", {}), **known["defaults"]}, "runs": [*before.get("runs", []), *known["runs"]]}
     write_json(path, known)
 
 

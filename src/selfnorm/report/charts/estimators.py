@@ -60,7 +60,7 @@ def draw(rows: Rows, colours: dict[str, list[str]]) -> Chart:
     only = ["only_group", "only_calibration"]
     axis = {"values": [0, 0.01, 0.03, 0.1, 0.3, 1], "format": "~g"}
     share = quantity("share", "share of the exact log Z's multiply-adds", type="symlog", constant=0.01, domain=[-0.001, 1])
-    place = {"x": {**share, "axis": axis}, "y": quantity("drawn", "σ_z left", log=True)}
+    place = {"x": {**share, "axis": axis}, "y": quantity("drawn", "σ_z left", log=True, nice=True)}
     colour = names("group", None, colours["domain"], colours["range"])
     shape = names("calibration", "calibration", kinds, [SHAPES[k] for k in kinds])
     order = {"field": "share", "type": "quantitative"}

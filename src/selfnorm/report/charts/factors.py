@@ -26,8 +26,8 @@ def along(study: Factors, factor: str) -> Figure | None:
 
 def _row(study: Factors, factor: str, rest: tuple[str, ...], value: str, record: Any) -> dict[str, Any]:
     m = record.measured
-    others = [name for name in study.names if name != factor]
-    shown = ", ".join(v for n, v in zip(others, rest, strict=True) if len(study.values(n)) > 1) or "all"
+    others, differ = study.rest_of(factor)
+    shown = ", ".join(f"{others[place].partition('.')[2]} {rest[place]}" for place in differ) or "all others fixed"
     ends = {name: m.intervals.get(name, (getattr(m, name),) * 2) for name in NUMBERS}
     bounds = {f"{name}_{end}": pair[i] for name, pair in ends.items() for i, end in enumerate(("low", "high"))}
     return {"run": record.run, "value": value, "rest": shown, "perplexity": m.perplexity, "sigma_z": m.sigma_z, **bounds}
@@ -37,7 +37,8 @@ def _panel(rows: Rows, factor: str, order: list[str], field: str) -> Chart:
     """A row for each value: words of any length have room, also on a phone."""
     rest = list(dict.fromkeys(row["rest"] for row in rows))
     few = len(rest) <= len(COLOURS)
-    colour: Chart = names("rest", None, rest, COLOURS[: len(rest)]) if few else {"value": COLOURS[0]}
+    legend = {} if len(rest) > 1 else {"legend": None}
+    colour: Chart = names("rest", None, rest, COLOURS[: len(rest)]) | legend if few else {"value": COLOURS[0]}
     log, title = field == "sigma_z", NUMBERS[field]
     x, low = quantity(field, title, log=log), quantity(f"{field}_low", title, log=log)
     y = {"field": "value", "type": "nominal", "sort": order, "title": factor}
@@ -46,9 +47,9 @@ def _panel(rows: Rows, factor: str, order: list[str], field: str) -> Chart:
     place = {"field": "place", "type": "quantitative"}
     lines = layer("line", {"x": x, **pale, "detail": names("rest"), "order": place}, strokeWidth=1)
     bars = layer("rule", {"x": low, "x2": {"field": f"{field}_high"}, **pale}, strokeWidth=2)
-    pick = legend_filter("rest") if few else {"name": "only_rest", "select": {"type": "point", "fields": ["rest"]}}
+    pick = legend_filter("rest") if few and len(rest) > 1 else {"name": "only_rest", "select": {"type": "point", "fields": ["rest"]}}
     tip = tips("value", "rest", "perplexity:Q", "sigma_z:Q", "run", value=factor, rest="others")
     marks = {"x": x, **same, "opacity": when(["only_rest"], 1, 0.08), "tooltip": tip}
-    dots = layer("point", marks, [*([pick] if field == "perplexity" else []), zoom(field)], filled=True, size=55)
+    dots = layer("point", marks, [*([pick] if field == "perplexity" else []), zoom(field, "x")], filled=True, size=55)
     shown = [{**row, "place": order.index(row["value"])} for row in rows if not log or row[field] > TINY]
     return panel(shown, 400, max(90, 24 * len(order)), [lines, bars, dots], title)

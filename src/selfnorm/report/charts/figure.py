@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ class Figure:
         shared = {"resolve": {"scale": dict.fromkeys(self.shared, "shared")}} if self.shared else {}
         head = {"$schema": SCHEMA, "description": self.alt, "columns": self.columns}
         return {**head, "spacing": 25, "concat": self.panels, **shared}
+
+
+@cache
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one piece, for a script element."""
+    text: str = converter().javascript_bundle()
+    return text.replace("</script", "<\\/script")
 
 
 def converter() -> Any:
@@ -103,9 +111,10 @@ def when(params: Sequence[str], yes: float, no: float) -> Chart:
     return {"condition": {"test": test, "value": yes}, "value": no}
 
 
-def zoom(name: str) -> Chart:
+def zoom(name: str, *channels: str) -> Chart:
     """Drag to move, Shift and wheel to zoom: the wheel alone still scrolls the page."""
-    return {"name": f"zoom_{name}", "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"}, "bind": "scales"}
+    only = {"encodings": list(channels)} if channels else {}
+    return {"name": f"zoom_{name}", "select": {"type": "interval", "zoom": "wheel![event.shiftKey]", **only}, "bind": "scales"}
 
 
 def svg(figure: Figure) -> str:

@@ -11,7 +11,7 @@ from selfnorm.report.charts.theme import SHAPES, ZOOM, group, group_scale
 from selfnorm.report.collect import Record, name_beside
 from selfnorm.report.number import number
 
-WIDTH, HEIGHT = 460, 380
+WIDTH, HEIGHT = 400, 380
 FLOOR = 1e-4  # where sigma_z = 0 is drawn on a logarithmic axis
 LEFT_OUT = ("shift",)  # a constant does not change sigma_z
 

@@ -63,7 +63,7 @@ def _panel(records: Sequence[Record], raw: Sequence[Record], title: str, models:
     }
     filters = [legend_filter("model")] if place == 0 else []
     lines = layer("line", encoding, [*filters, zoom(str(place))], interpolate="step-after", strokeWidth=1.8)
-    return panel([row for r in records for row in _steps(r, raw)], 460, 260, [rule_at(0, "x"), lines], title)
+    return panel([row for r in records for row in _steps(r, raw)], 400, 260, [rule_at(0, "x"), lines], title)
 
 
 def _steps(record: Record, raw: Sequence[Record]) -> Rows:

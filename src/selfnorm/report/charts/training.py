@@ -9,7 +9,7 @@ from selfnorm.report.charts.theme import DASHES, ZOOM, group, group_scale
 from selfnorm.report.collect import Collected, Record, name_beside
 
 FIELDS = {"perplexity": "validation perplexity", "sigma_z": "validation σ_z"}
-TINY = 1e-6  # below it a spread is rounding, and a logarithmic axis would show nothing else
+TINY = 1e-3  # smaller spreads, of the first epochs, would leave a logarithmic axis no room for the rest
 
 
 def training(records: list[Record], collected: Collected, text: str) -> Figure | None:
@@ -56,4 +56,4 @@ def _panel(rows: Rows, field: str, records: list[Record]) -> Chart:
     tip = tips("model", "d", "epoch:Q", "perplexity:Q", "sigma_z:Q", "run")
     dots = layer("point", {"x": x, "y": y, "color": colours, "opacity": shown, "tooltip": tip}, [near], size=30, filled=True)
     lines = layer("line", encoding, [*filters, zoom(field)])
-    return panel([row for row in rows if row[field] > TINY], 460, 320, [lines, dots], FIELDS[field])
+    return panel([row for row in rows if row[field] > TINY], 400, 320, [lines, dots], FIELDS[field])
