@@ -89,7 +89,12 @@ class Record:
     @property
     def text(self) -> str:
         """The text and what changes its words or vocabulary: perplexities compare only within one of these."""
-        return ", ".join([self.parts["data"], *(extra for extra in self.extras if extra.startswith(TEXT) or extra.endswith(" words"))])
+        return ", ".join(
+            [
+                self.parts["data"],
+                *(extra for extra in self.extras if extra.startswith(TEXT) or extra.endswith(" words")),
+            ]
+        )
 
 
 def in_common(records: Sequence[Record]) -> list[str]:
@@ -150,7 +155,9 @@ def parts_of(measured: Measurement) -> dict[str, str]:
 
 def _flat(path: Path) -> dict[str, Any]:
     """Every setting of a recipe: {"model.d": 100, …}."""
-    return {f"{section}.{key}": value for section, own in asdict(read_recipe(path)).items() for key, value in own.items()}
+    return {
+        f"{section}.{key}": value for section, own in asdict(read_recipe(path)).items() for key, value in own.items()
+    }
 
 
 def _place(path: Path, folder: Path) -> str:

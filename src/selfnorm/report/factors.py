@@ -60,10 +60,14 @@ class Factors:
         return {rest: runs for rest, runs in sorted(found.items()) if len(runs) > 1}
 
     def rest_of(self, factor: str) -> tuple[list[str], list[int]]:
-        """The other factors, and the places of those that differ between the groups of this one."""
+        """The other factors, and the places of as many of them as are needed to tell the groups of this one apart."""
         others = [name for name in self.names if name != factor]
-        groups = self.groups(factor)
-        return others, [place for place, _ in enumerate(others) if len({rest[place] for rest in groups}) > 1]
+        groups, kept, told = list(self.groups(factor)), list[int](), 1
+        for place, _ in enumerate(others):
+            more = len({tuple(rest[i] for i in [*kept, place]) for rest in groups})
+            if more > told:
+                kept, told = [*kept, place], more
+        return others, kept
 
     def varied(self) -> list[str]:
         """Factors with more than one value, the seed last."""
@@ -99,7 +103,9 @@ def _study(folder: str, root: str, records: list[Record], collected: Collected, 
     if SEED in differing and SEED not in grid and grid:
         grid.append(SEED)
     defaults = {key: plain(value) for key, value in known.get("defaults", {}).items()}
-    return Factors(name, str(known.get("title", "")) or name, split, grid or differing, _unique(records), settings, defaults)
+    return Factors(
+        name, str(known.get("title", "")) or name, split, grid or differing, _unique(records), settings, defaults
+    )
 
 
 def _unique(records: Sequence[Record]) -> list[Record]:
@@ -120,8 +126,13 @@ def plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _order(value: str) -> tuple[int, float, str]:
+def is_number(value: str) -> bool:
     try:
-        return 0, float(value), value
+        float(value)
     except ValueError:
-        return 1, 0.0, value
+        return False
+    return True
+
+
+def _order(value: str) -> tuple[int, float, str]:
+    return (0, float(value), value) if is_number(value) else (1, 0.0, value)

@@ -101,4 +101,3 @@ def _row(results: Sequence[Result]) -> list[str]:
 
 def _text(parts: dict[str, str]) -> str:
     return f"{parts['data']}, {int(parts['max_words']):,} words" if "max_words" in parts else parts["data"]
-

@@ -40,13 +40,13 @@ def paper_tables(records: Sequence[Record], path: Path = EXPECTED) -> list[Table
 def _paper_table(table: dict[str, Any], records: Sequence[Record]) -> Table:
     numbers = list(table["numbers"])
     rows = [
-        [*_which(cell), *(text for name in numbers for text in compare(cell.get(name), ours, name)), note]
+        [*_which(cell), note, *(text for name in numbers for text in compare(cell.get(name), ours, name))]
         for cell in cells(table)
         for note, ours in found(cell, records)
     ]
-    head = [*WHICH, *columns(numbers), "note"]
-    if not any(row[-1] for row in rows):
-        head, rows = head[:-1], [row[:-1] for row in rows]
+    head = [*WHICH, "note", *columns(numbers)]
+    if not any(row[len(WHICH)] for row in rows):
+        head, rows = [*WHICH, *columns(numbers)], [[*row[: len(WHICH)], *row[len(WHICH) + 1 :]] for row in rows]
     return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table.get("notes", [])))
 
 

@@ -83,7 +83,8 @@ def _text(text: str, collected: Collected, figures: bool) -> Section:
     tables = [*menus(mine), *seed_tables(records), *overview(records), *difference_tables(records), *examples(records)]
     runs = len({r.run for r in records})
     best = min(records, key=lambda r: r.measured.perplexity)
-    about = f"{runs} {'run' if runs == 1 else 'runs'}; lowest perplexity {number(best.measured.perplexity, 1)} ({best.name}, {best.parts['split']})."
+    lowest = f"lowest perplexity {number(best.measured.perplexity, 1)} ({best.name}, {best.parts['split']})"
+    about = f"{runs} {'run' if runs == 1 else 'runs'}; {lowest}."
     return Section(f"Text: {text}", about, tables, _figures(text, records, mine) if figures else [])
 
 
@@ -94,7 +95,12 @@ def _figures(text: str, records: list[Record], collected: Collected) -> list[Fig
     for (_, split), group in groups.items():
         if split == "test" or (text, "test") not in groups:
             where = f"{text}, {split}"
-            drawn += [frontier(group, where), log_z(group, where), entropy(group, where), estimators(group, collected, where)]
+            drawn += [
+                frontier(group, where),
+                log_z(group, where),
+                entropy(group, where),
+                estimators(group, collected, where),
+            ]
     drawn.append(training(records, collected, text))
     drawn += [theorem(r) for r in [r for r in records if r.measured.theory][:3]]
     return [figure for figure in drawn if figure is not None]

@@ -36,7 +36,9 @@ def pivots(study: Factors, factor: str) -> list[Table]:
     tables = []
     for name in NUMBERS:
         cells = {
-            (place, value): number(getattr(runs[value].measured, name), 4 if name == "sigma_z" else 2) if value in runs else ""
+            (place, value): number(getattr(runs[value].measured, name), 4 if name == "sigma_z" else 2)
+            if value in runs
+            else ""
             for place, runs in enumerate(groups.values())
             for value in values
         }
@@ -47,7 +49,9 @@ def pivots(study: Factors, factor: str) -> list[Table]:
             tables.append(Table(title, [factor, *names], rows))
         else:
             head = [*(others[p] for p in shown), *(f"{factor} = {value}" for value in values)]
-            rows = [[*(rest[p] for p in shown), *(cells[place, v] for v in values)] for place, rest in enumerate(groups)]
+            rows = [
+                [*(rest[p] for p in shown), *(cells[place, v] for v in values)] for place, rest in enumerate(groups)
+            ]
             tables.append(Table(title, head, rows))
     return tables
 

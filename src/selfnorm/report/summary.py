@@ -33,7 +33,9 @@ def summary(collected: Collected, paper: bool) -> Summary | None:
     head, rows = without_empty_columns(HEAD, rows)
     largest = max(groups, key=lambda key: len({r.run for r in groups[key]}))
     facts = [_count(collected), *([_paper(collected.records)] if paper else [])]
-    return Summary(_sentence(*largest, groups[largest]), [fact for fact in facts if fact], Table("Best models", head, rows))
+    return Summary(
+        _sentence(*largest, groups[largest]), [fact for fact in facts if fact], Table("Best models", head, rows)
+    )
 
 
 def _shown(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -83,13 +85,16 @@ def _named(record: Record) -> str:
 def _sentence(text: str, split: str, group: Sequence[Record]) -> str:
     best = _best(group)
     raw, after = _raw(best, group), _calibrated(best, group)
-    said = f"On {text} ({split}) the best of {len({r.run for r in group})} runs is {_named(best)}, with perplexity {number(best.measured.perplexity, 1)}."
+    runs, perplexity = len({r.run for r in group}), number(best.measured.perplexity, 1)
+    said = f"On {text} ({split}) the best of {runs} runs is {_named(best)}, with perplexity {perplexity}."
     if raw is None:
         return said
     said += f" As trained, σ_z is {number(raw.measured.sigma_z, 3)}, and its scores taken as log-probabilities give u_perplexity {_u(raw)}"
     if after is None:
         return f"{said}; no calibration of it was measured."
-    return f"{said}; after {after.calibration}, σ_z is {number(after.measured.sigma_z, 4)} and u_perplexity {_u(after)}."
+    return (
+        f"{said}; after {after.calibration}, σ_z is {number(after.measured.sigma_z, 4)} and u_perplexity {_u(after)}."
+    )
 
 
 def _u(record: Record) -> str:
@@ -122,5 +127,5 @@ def _paper(records: Sequence[Record]) -> str:
 
 def _gap(cell: dict[str, float], some: list[tuple[str, list[Record]]], name: str, share: bool) -> float:
     """The distance from the paper of the nearest way to draw noise words."""
-    values = [sum(getattr(r.measured, name) for r in ours) / len(ours) for _, ours in some]
+    values = [sum(float(getattr(r.measured, name)) for r in ours) / len(ours) for _, ours in some]
     return min(abs(value / cell[name] - 1) if share else abs(value - cell[name]) for value in values)

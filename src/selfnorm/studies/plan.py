@@ -95,7 +95,13 @@ def note_study(folder: Path, known: dict[str, Any]) -> None:
     if before.get("study") != known["study"]:
         titles = dict.fromkeys([*str(before.get("title", "")).split("; "), known["title"]])
         factors = list(dict.fromkeys([*before.get("factors", []), *known["factors"]]))
-        known = {"study": "", "title": "; ".join(titles), "factors": factors, "defaults": {**before.get("defaults", {}), **known["defaults"]}, "runs": [*before.get("runs", []), *known["runs"]]}
+        known = {
+            "study": "",
+            "title": "; ".join(titles),
+            "factors": factors,
+            "defaults": {**before.get("defaults", {}), **known["defaults"]},
+            "runs": [*before.get("runs", []), *known["runs"]],
+        }
     write_json(path, known)
 
 

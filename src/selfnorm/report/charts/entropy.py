@@ -17,7 +17,9 @@ def entropy(records: Sequence[Record], where: str) -> Figure | None:
     sides = {side: _union([r.measured.entropy_histogram[side] for r in chosen]) for side in ("entropy", "log_z")}
     panels = [_panel(r, sides) for r in chosen]
     pairs = ", ".join(f"{r.measured.correlation:+.2f} for {r.name} at d = {r.parts['d']}" for r in chosen)
-    caption = f"Entropy of the prediction against log Z, as in the paper's Figure 1; darker is denser. Correlation: {pairs}."
+    caption = (
+        f"Entropy of the prediction against log Z, as in the paper's Figure 1; darker is denser. Correlation: {pairs}."
+    )
     described = f"Density of contexts on {where} by entropy and log Z. Correlation: {pairs}."
     return Figure(f"Entropy and log Z: {where}", caption, described, panels, columns=3, shared=("color",))
 
@@ -45,7 +47,14 @@ def _panel(record: Record, sides: dict[str, list[float]]) -> Chart:
     across = _edges(h["entropy"], len(counts))
     up = _edges(h["log_z"], len(counts[0]))
     rows = [
-        {"e1": across[i], "e2": across[i + 1], "z1": up[j], "z2": up[j + 1], "contexts": int(n), "dense": math.log10(1 + n)}
+        {
+            "e1": across[i],
+            "e2": across[i + 1],
+            "z1": up[j],
+            "z2": up[j + 1],
+            "contexts": int(n),
+            "dense": math.log10(1 + n),
+        }
         for i, row in enumerate(counts)
         for j, n in enumerate(row)
         if n

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from selfnorm.registry.calibrations import multiply_adds
-from selfnorm.report.charts.figure import Chart, Figure, Rows, layer, legend_filter, names, panel, quantity, tips, when, zoom
+from selfnorm.report.charts.figure import (
+    Chart,
+    Figure,
+    Rows,
+    layer,
+    legend_filter,
+    names,
+    panel,
+    quantity,
+    tips,
+    when,
+    zoom,
+)
 from selfnorm.report.charts.theme import SHAPES, ZOOM, group, group_scale
 from selfnorm.report.collect import Collected, Record, name_beside
 
@@ -42,9 +54,12 @@ def estimators(records: Sequence[Record], collected: Collected, where: str) -> F
         return None
     drawn = [r for r in records if r.run in {row["run"] for row in rows}]
     caption = (
-        "0 is no work (shift and affine fold into the output layer), 1 is the exact log Z. One line per model; down and left is better. " + ZOOM
+        "0 is no work (shift and affine fold into the output layer), 1 is the exact log Z. One line per model; down and left is better. "
+        + ZOOM
     )
-    described = f"σ_z left by each calibration on {where} against its share of the exact log Z's multiply-adds. {_best(rows)}"
+    described = (
+        f"σ_z left by each calibration on {where} against its share of the exact log Z's multiply-adds. {_best(rows)}"
+    )
     title = f"Cost of the estimate: {where}"
     return Figure(title, caption, described, [draw(rows, group_scale(drawn))], columns=1)
 
@@ -59,12 +74,18 @@ def draw(rows: Rows, colours: dict[str, list[str]]) -> Chart:
     kinds = [k for k in SHAPES if any(row["calibration"] == k for row in rows)]
     only = ["only_group", "only_calibration"]
     axis = {"values": [0, 0.01, 0.03, 0.1, 0.3, 1], "format": "~g"}
-    share = quantity("share", "share of the exact log Z's multiply-adds", type="symlog", constant=0.01, domain=[-0.001, 1])
+    share = quantity(
+        "share", "share of the exact log Z's multiply-adds", type="symlog", constant=0.01, domain=[-0.001, 1]
+    )
     place = {"x": {**share, "axis": axis}, "y": quantity("drawn", "σ_z left", log=True, nice=True)}
     colour = names("group", None, colours["domain"], colours["range"])
     shape = names("calibration", "calibration", kinds, [SHAPES[k] for k in kinds])
     order = {"field": "share", "type": "quantitative"}
-    lines = layer("line", {**place, "detail": names("run"), "order": order, "color": colour, "opacity": when(only, 0.35, 0.04)}, strokeWidth=1)
+    lines = layer(
+        "line",
+        {**place, "detail": names("run"), "order": order, "color": colour, "opacity": when(only, 0.35, 0.04)},
+        strokeWidth=1,
+    )
     tip = tips("model", "calibration", "share:Q", "sigma_z:Q", "run")
     params = [legend_filter("group"), legend_filter("calibration"), zoom("cost")]
     marks = {**place, "color": colour, "shape": shape, "opacity": when(only, 0.95, 0.06), "tooltip": tip}

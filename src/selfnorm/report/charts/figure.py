@@ -76,7 +76,13 @@ def quantity(field: str, title: str | None = None, log: bool = False, **scale: A
     shape = {"type": "log"} if log else {}
     zero = {} if log or "type" in scale else {"zero": False}
     axis = {"axis": {"format": "~g"}} if log else {}
-    return {"field": field, "type": "quantitative", "title": title, "scale": {**shape, **zero, "nice": False, **scale}, **axis}
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": {**shape, **zero, "nice": False, **scale},
+        **axis,
+    }
 
 
 def names(field: str, title: str | None = None, domain: Sequence[str] = (), looks: Sequence[Any] = ()) -> Chart:
@@ -114,7 +120,11 @@ def when(params: Sequence[str], yes: float, no: float) -> Chart:
 def zoom(name: str, *channels: str) -> Chart:
     """Drag to move, Shift and wheel to zoom: the wheel alone still scrolls the page."""
     only = {"encodings": list(channels)} if channels else {}
-    return {"name": f"zoom_{name}", "select": {"type": "interval", "zoom": "wheel![event.shiftKey]", **only}, "bind": "scales"}
+    return {
+        "name": f"zoom_{name}",
+        "select": {"type": "interval", "zoom": "wheel![event.shiftKey]", **only},
+        "bind": "scales",
+    }
 
 
 def svg(figure: Figure) -> str:

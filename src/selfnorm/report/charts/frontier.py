@@ -95,8 +95,8 @@ def _panel(records: list[Record], beside: list[Record], kinds: list[str], first:
     lines = layer("line", {"x": x, "y": y, "detail": names("run")}, color="#999999", opacity=0.5, strokeWidth=1)
     marks = {"x": x, "y": y, **look, "opacity": shown, "tooltip": tips(*TIPS)}
     points = layer("point", marks, [*filters, zoom(f"d{d}")], size=75, strokeWidth=1.8)
-    where = {"dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}, "align": {"expr": "datum.align || 'left'"}}
-    words = layer("text", {"x": x, "y": y, "text": names("label"), "opacity": shown}, fontSize=10, **where)
+    where: Chart = {"dx": {"expr": "datum.dx"}, "dy": {"expr": "datum.dy"}, "align": {"expr": "datum.align || 'left'"}}
+    words = layer("text", {"x": x, "y": y, "text": names("label"), "opacity": shown}, (), fontSize=10, **where)
     return panel(rows(records, beside), WIDTH, HEIGHT, [lines, points, words], f"d = {d}")
 
 

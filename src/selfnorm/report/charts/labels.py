@@ -17,7 +17,9 @@ class Box:
     bottom: float
 
     def covers(self, other: Box) -> bool:
-        return self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        return (
+            self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
+        )
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,7 @@ class Label:
     align: str = ""
 
 
-def place(
-    points: Sequence[tuple[float, float]], texts: Sequence[str], width: float, height: float
-) -> list[Label]:
+def place(points: Sequence[tuple[float, float]], texts: Sequence[str], width: float, height: float) -> list[Label]:
     """A label for each text, in order of importance, beside its point; points beyond the texts are only kept clear."""
     taken = [Box(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in points]
     labels = []

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from selfnorm.registry.criteria import CRITERIA
-from selfnorm.report.charts.figure import Chart, Figure, Rows, layer, legend_filter, names, panel, quantity, rule_at, tips, when, zoom
+from selfnorm.report.charts.figure import (
+    Chart,
+    Figure,
+    Rows,
+    layer,
+    legend_filter,
+    names,
+    panel,
+    quantity,
+    rule_at,
+    tips,
+    when,
+    zoom,
+)
 from selfnorm.report.charts.theme import COLOURS, DASHES, ZOOM
 from selfnorm.report.collect import Record, name_beside
 
@@ -42,7 +55,9 @@ def shown(group: Sequence[Record], most: int = MOST) -> list[Record]:
     stored = [r for r in group if r.measured.histogram]
     if not stored:
         return []
-    criteria = {d: len({r.parts["criterion"] for r in stored if r.parts["d"] == d}) for d in {r.parts["d"] for r in stored}}
+    criteria = {
+        d: len({r.parts["criterion"] for r in stored if r.parts["d"] == d}) for d in {r.parts["d"] for r in stored}
+    }
     widest = max(criteria, key=lambda d: (criteria[d], int(d)))
     best: dict[str, Record] = {}
     for r in sorted(stored, key=lambda r: r.measured.perplexity):
@@ -71,6 +86,12 @@ def _steps(record: Record, raw: Sequence[Record]) -> Rows:
     counts = [float(n) for n in h["counts"]]
     wide, top = (h["high"] - h["low"]) / len(counts), max(counts) or 1.0
     twin = next((r for r in raw if r.run == record.run), record)
-    same = {"model": name_beside(twin, raw) + record.unusual_k, "calibration": record.calibration, "sigma_z": record.measured.sigma_z}
+    same = {
+        "model": name_beside(twin, raw) + record.unusual_k,
+        "calibration": record.calibration,
+        "sigma_z": record.measured.sigma_z,
+    }
     edges = [h["low"] + i * wide for i in range(len(counts) + 1)]
-    return [{**same, "log_z": x, "share": n / top, "contexts": int(n)} for x, n in zip(edges, [*counts, 0.0], strict=True)]
+    return [
+        {**same, "log_z": x, "share": n / top, "contexts": int(n)} for x, n in zip(edges, [*counts, 0.0], strict=True)
+    ]

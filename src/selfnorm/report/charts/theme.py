@@ -18,7 +18,14 @@ GROUPS = {  # what a criterion does to log Z
 }
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"]
 DASHES = [[1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [10, 4], [4, 4], [1, 3]]
-SHAPES = {"none": "circle", "shift": "triangle-down", "affine": "square", "mlp": "diamond", "screen": "cross", "int8": "triangle-up"}
+SHAPES = {
+    "none": "circle",
+    "shift": "triangle-down",
+    "affine": "square",
+    "mlp": "diamond",
+    "screen": "cross",
+    "int8": "triangle-up",
+}
 INK = {"light": ("#1a1a1a", "#595959", "#e3e3e3"), "dark": ("#f0f0f0", "#b8b8b8", "#3a3a3a")}  # text, lesser text, grid
 ZOOM = "Hover for the numbers. Click a legend entry to show it alone, Shift-click for several. Drag to move, Shift and wheel to zoom."
 
@@ -38,7 +45,13 @@ def group_scale(records: list[Record]) -> dict[str, list[str]]:
 def config(kind: str = "light") -> dict[str, Any]:
     """Vega-Lite's configuration for a light or a dark page."""
     text, lesser, grid = INK[kind]
-    words = {"labelColor": lesser, "titleColor": text, "labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
+    words = {
+        "labelColor": lesser,
+        "titleColor": text,
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    }
     return {
         "background": "#ffffff" if kind == "light" else "#161616",
         "font": "system-ui, 'DejaVu Sans', sans-serif",

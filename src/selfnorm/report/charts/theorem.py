@@ -21,4 +21,6 @@ def theorem(record: Record) -> Figure:
     second = f"Theorem 2: |mean log Z| = {t['abs_mu_z']:.4f} ≤ {t['theorem_2_epsilon']:.4f}."
     panels = [panel(rows, 460, 320, [line, dots])]
     title = f"Theorem 1: {record.full_name}, d = {record.parts['d']}, {record.parts['split']}, {record.calibration}"
-    return Figure(title, f"{held} {second} The line is |log Z| = ε.", f"|log Z| against ε of Theorem 1. {held}", panels, columns=1)
+    return Figure(
+        title, f"{held} {second} The line is |log Z| = ε.", f"|log Z| against ε of Theorem 1. {held}", panels, columns=1
+    )

@@ -51,9 +51,14 @@ def _panel(rows: Rows, field: str, records: list[Record]) -> Chart:
         "size": {"condition": {"test": hovered, "value": 3.5}, "value": 1.5},
     }  # fmt: skip
     filters = [legend_filter("group"), legend_filter("d")] if field == "perplexity" else []
-    near = {"name": f"near_{field}", "select": {"type": "point", "on": "pointerover", "nearest": True, "fields": ["run"]}}
+    near = {
+        "name": f"near_{field}",
+        "select": {"type": "point", "on": "pointerover", "nearest": True, "fields": ["run"]},
+    }
     shown = {"condition": {"test": hovered, "value": 1}, "value": 0}
     tip = tips("model", "d", "epoch:Q", "perplexity:Q", "sigma_z:Q", "run")
-    dots = layer("point", {"x": x, "y": y, "color": colours, "opacity": shown, "tooltip": tip}, [near], size=30, filled=True)
+    dots = layer(
+        "point", {"x": x, "y": y, "color": colours, "opacity": shown, "tooltip": tip}, [near], size=30, filled=True
+    )
     lines = layer("line", encoding, [*filters, zoom(field)])
     return panel([row for row in rows if row[field] > TINY], 400, 320, [lines, dots], FIELDS[field])
