@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LETTER, HEIGHT, GAP, POINT = 5.6, 11.0, 7.0, 4.0  # pixels at font size 10
+LETTER, HEIGHT, GAP, POINT = 6.2, 11.0, 7.0, 4.0  # pixels at font size 10
 
 
 @dataclass(frozen=True)
