@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
-CODE := src tests examples benchmarks
+CODE := src tests browser docs examples benchmarks
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test test-browser check bench docs format dist clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,24 @@ demo: $(VENV)/demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest
+
+$(VENV)/docs: $(VENV)/dev
+	$(PIP) -e ".[docs]"
+	touch $@
+
+# needs Chromium: Debian's package chromium, or SELFNORM_CHROMIUM=PROGRAM
+test-browser: $(VENV)/docs docs
+	$(PIP) -e ".[browser]"
+	$(BIN)/pytest -n 0 browser
+
+docs: $(VENV)/docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict -f mkdocs.yml
+
+dist: $(VENV)/docs
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

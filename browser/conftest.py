@@ -54,7 +54,7 @@ class Watched:
         """Open a section and wait until its figures are drawn."""
         self.page.evaluate("id => { document.getElementById(id).open = true; }", section)
         count = self.page.locator(f"#{section} .chart").count()
-        ready = f'document.querySelectorAll(\'#{section} .chart[data-drawn="yes"]\').length === {count}'
+        ready = f"document.querySelectorAll('#{section} .chart[data-drawn=\"yes\"]').length === {count}"
         self.page.wait_for_function(ready, timeout=60_000)
 
 

@@ -68,7 +68,9 @@ def test_ids_are_unique_pictures_have_texts_and_words_have_contrast(watched: Wat
         "() => { const ids = [...document.querySelectorAll('[id]')].map(e => e.id); return ids.filter((x, i) => ids.indexOf(x) !== i); }"
     )
     assert twice == []
-    assert page.evaluate("[...document.querySelectorAll('[role=img]')].every(e => (e.getAttribute('aria-label') || '').length > 30)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('[role=img]')].every(e => (e.getAttribute('aria-label') || '').length > 30)"
+    )
     assert page.evaluate(CONTRAST) == []
 
 
@@ -159,7 +161,9 @@ def test_shift_and_wheel_zoom_and_the_wheel_alone_does_not(watched: Watched, rep
 def test_the_theme_button_turns_page_and_figures(watched: Watched, report: Path) -> None:
     page = watched.open(report)
     watched.drawn(PTB)
-    colour = "getComputedStyle(document.body).backgroundColor + document.querySelector('.chart svg').style.backgroundColor"
+    colour = (
+        "getComputedStyle(document.body).backgroundColor + document.querySelector('.chart svg').style.backgroundColor"
+    )
     before = page.evaluate(colour)
     page.click("#theme")
     page.wait_for_function(f"({colour}) !== {before!r}")
@@ -172,7 +176,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(phone: Watched, report: Pat
     assert page.evaluate("document.getElementById('contents').open") is False
     phone.drawn(PTB)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    widths = page.evaluate(f"[...document.querySelectorAll('#{PTB} .chart svg')].map(s => s.getBoundingClientRect().width)")
+    widths = page.evaluate(
+        f"[...document.querySelectorAll('#{PTB} .chart svg')].map(s => s.getBoundingClientRect().width)"
+    )
     assert widths and max(widths) <= 390
     page.locator("#contents > summary").click()
     page.locator("nav a", has_text="Not run").click()

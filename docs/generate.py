@@ -29,7 +29,8 @@ MADE = "<!-- Written by docs/generate.py. Changes by hand are lost. -->"
 
 def cli() -> str:
     """Every command with its options."""
-    text = app.generate_docs(heading_level=1)
+    text = app.generate_docs(heading_level=1, usage_name="selfnorm")
+    text = re.sub(r"(?m)^(selfnorm[\w -]*?) -m \w+", r"\1", text)  # "python -m …" that the caller was started with
     text = re.sub(r"^# selfnorm\n", "# Command line\n", text)
     text = re.sub(r"## Table of Contents\n.+?(?=\*\*Commands\*\*)", "", text, flags=re.DOTALL)
     about = (
@@ -55,7 +56,13 @@ def described() -> dict[str, str]:
 def recipe() -> str:
     """One table for each section of the recipe."""
     words, plain = described(), Recipe()
-    lines = [MADE, "", "# Recipe settings", "", "A recipe is a TOML file with four sections. Every setting has a default, which is the paper's."]
+    lines = [
+        MADE,
+        "",
+        "# Recipe settings",
+        "",
+        "A recipe is a TOML file with four sections. Every setting has a default, which is the paper's.",
+    ]
     lines += ["", "```toml", "[model]", "d = 300", "", "[criterion]", 'name = "devlin"', "alpha = 0.1", "```", ""]
     lines += ["On the command line: `--set model.d=300`. In Python: `sn.train(folder, text=..., d=300)`.", ""]
     for section, kind in SECTIONS.items():
@@ -67,7 +74,10 @@ def recipe() -> str:
             lines.append(f"| `{name}` | `{default}` | {words_of} |")
         lines.append("")
     lines += ["## Criteria", "", "`pins log Z`: does the loss pull log Z to a fixed value?", ""]
-    lines += ["| `criterion.name` | in the literature | pins log Z | alpha | gamma |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        "| `criterion.name` | in the literature | pins log Z | alpha | gamma |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     lines += [f"| `{name}` | {c.title} | {c.pins} | {c.alpha:g} | {c.gamma:g} |" for name, c in CRITERIA.items()]
     lines += ["", "## Encoders", "", "`model.encoder` is one of: " + ", ".join(f"`{name}`" for name in ENCODERS) + "."]
     return "\n".join(lines) + "\n"
@@ -82,7 +92,10 @@ def figures() -> dict[str, tuple[str, Any]]:
     from pictures import pictures
 
     made = pictures(ROOT)
-    return {name: (hashlib.sha256(json.dumps(f.spec(), sort_keys=True).encode()).hexdigest()[:16], f) for name, f in made.items()}
+    return {
+        name: (hashlib.sha256(json.dumps(f.spec(), sort_keys=True).encode()).hexdigest()[:16], f)
+        for name, f in made.items()
+    }
 
 
 def main(arguments: list[str]) -> None:
