@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
-CODE := src tests examples benchmarks
+CODE := src tests browser docs examples benchmarks
 
-.PHONY: demo test test-cluster check bench format clean fuzz soak audit-dependencies licences wheel
+.PHONY: demo test test-cluster test-browser check bench docs format dist clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -26,6 +26,24 @@ test: $(VENV)/dev
 test-cluster: $(VENV)/dev
 	$(PIP) -e ".[cluster]"
 	$(BIN)/pytest -n 0 tests/studies/test_ray.py tests/studies/test_cluster.py
+
+$(VENV)/docs: $(VENV)/dev
+	$(PIP) -e ".[docs]"
+	touch $@
+
+# needs Chromium: Debian's package chromium, or SELFNORM_CHROMIUM=PROGRAM
+test-browser: $(VENV)/docs docs
+	$(PIP) -e ".[browser]"
+	$(BIN)/pytest -n 0 browser
+
+docs: $(VENV)/docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict -f mkdocs.yml
+
+dist: $(VENV)/docs
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from selfnorm.calibration.affine import least_squares
 from selfnorm.calibration.base import Advance, Budget, Task, scratch_file
 from selfnorm.nn.normalizers import Mlp
 from selfnorm.nn.output import Output
+from selfnorm.registry.calibrations import multiply_adds
 
 SAMPLE = 2048  # contexts that decide which rows matter where no counts are given
 
@@ -60,8 +60,7 @@ class Network:
         return count * (1 + budget.passes)
 
     def cost(self, budget: Budget, V: int, d: int) -> float:
-        sizes = [d + bool(budget.frequent), *budget.hidden, 1]
-        return float(budget.frequent * d + sum(a * b for a, b in pairwise(sizes)))
+        return multiply_adds("mlp", d, {"hidden": budget.hidden, "frequent": budget.frequent}) or 0.0
 
 
 def rows_that_matter(head: Output, c: np.ndarray, counts: Tensor | None, most: int) -> Tensor:

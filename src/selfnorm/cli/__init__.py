@@ -53,6 +53,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command)
+app.register_install_completion_command(help="Make the shell complete commands and options (bash, zsh, fish).")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -127,9 +127,10 @@ def _run(name: str, jobs: Sequence[tuple[int, Job]], threads: int, to: Path | No
 def _show(name: str, found: dict[str, Any], key: str, to: Path | None, as_json: bool) -> None:
     rows = found["rows"]
     if to is not None:
-        from selfnorm.report.plots import lines_against_v
+        from selfnorm.report.charts.against_v import against_v
+        from selfnorm.report.charts.figure import svg
 
-        write_text(to / f"{name}.svg", lines_against_v(rows, key))
+        write_text(to / f"{name}.svg", svg(against_v(rows, key, name)))
         say(f"in {to}: {name}.json, {name}.svg")
     if as_json:
         print(json.dumps(found))
