@@ -28,7 +28,7 @@ from selfnorm.tasks.nbest.base import NBest
 from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, ids_of
 
 MODES = ("none", "1best", "nbest", "all")
-SAMPLE = 300  # contexts whose log Z is computed first, to know how far it spreads
+SAMPLE = 150  # contexts whose log Z is computed first, to know how far it spreads
 
 
 @dataclass
