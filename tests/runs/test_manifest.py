@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -15,7 +14,7 @@ from selfnorm._util import change as changes
 from selfnorm._util import manifest as manifests
 from selfnorm._util.change import change, checked, settled
 from selfnorm._util.errors import UserError
-from selfnorm._util.manifest import Damaged, digest, read_manifest, trusting
+from selfnorm._util.manifest import Damaged, Manifest, digest, read_manifest, trusting, write_manifest
 from selfnorm.cli import main
 from selfnorm.runs.calibrations import save_calibration, stored_facts
 from selfnorm.runs.folder import open_run, stamp
@@ -105,11 +104,25 @@ def test_a_link_out_of_the_folder_and_a_pipe_are_refused(folder: Path, tmp_path:
 
 
 def test_a_manifest_cannot_name_files_elsewhere(folder: Path) -> None:
-    table = {"files": {}, "moves": {}, "gone": ["../tiny.txt"]}
-    table["sha256"] = manifests._digest_of({}, {}, ["../tiny.txt"])
-    (folder / "manifest.json").write_text(json.dumps(table))
-    with pytest.raises(Damaged, match=r"manifest\.json"):
-        settled(folder)
+    for wrong in (
+        Manifest(gone=("../tiny.txt",)),
+        Manifest(moves={"a": "../a.1.new"}),
+        Manifest(moves={"a": "tiny.txt"}),
+    ):
+        write_manifest(folder, wrong)
+        with pytest.raises(Damaged, match=r"manifest\.json"):
+            settled(folder)
+
+
+def test_a_manifest_of_someone_else_never_touches_a_file_of_the_user(folder: Path) -> None:
+    thesis = folder / "thesis.txt"
+    thesis.write_text("years of work")
+    (folder / ".thesis.txt.1.new").write_text("nonsense")
+    for wrong in (Manifest(gone=("thesis.txt",)), Manifest(moves={"thesis.txt": ".thesis.txt.1.new"})):
+        write_manifest(folder, wrong)
+        with pytest.raises(Damaged, match=r"thesis\.txt"):
+            settled(folder)
+        assert thesis.read_text() == "years of work"
 
 
 def test_a_large_file_is_hashed_once_and_again_when_it_was_touched(

@@ -21,6 +21,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic, holding, json_text, remove
 from selfnorm._util.manifest import (
     NAME,
+    Damaged,
     Manifest,
     digest,
     read_manifest,
@@ -71,7 +72,7 @@ def change(folder: Path, known: Callable[[], Iterable[str]] = tuple) -> Iterator
         files = (
             dict(manifest.files)
             if manifest.files and not trusted(folder)
-            else _listed(folder, {*manifest.files, *known()})
+            else _listed(folder, {*manifest.files, *known()}, manifest.files)
         )
         _remove_staged(folder)
         new = Change(folder)
@@ -85,13 +86,14 @@ def change(folder: Path, known: Callable[[], Iterable[str]] = tuple) -> Iterator
 
 
 def _make(folder: Path, files: dict[str, str], new: Change) -> None:
-    files = {name: sha for name, sha in files.items() if name not in new.gone}
+    known, files = files, {name: sha for name, sha in files.items() if name not in new.gone}
     files |= {name: digest(path) for name, path in new.staged.items()}
     moves = {name: path.name for name, path in new.staged.items()}
-    decided = Manifest(files, moves, tuple(name for name in new.gone if name not in moves))
-    write_manifest(folder, decided)
+    gone = tuple(name for name in new.gone if name not in moves)
+    before = _listed(folder, {*moves, *gone}, known)
+    write_manifest(folder, Manifest(files, moves, gone, before))
     new.staged.clear()  # they belong to the manifest now
-    _move(folder, decided)
+    _move(folder, Manifest(files, moves, gone))
 
 
 def _move(folder: Path, manifest: Manifest) -> Manifest:
@@ -108,11 +110,21 @@ def _move(folder: Path, manifest: Manifest) -> Manifest:
 def _finish(folder: Path) -> Manifest | None:
     """Finish a change that a killed process had decided; the caller holds the lock."""
     manifest = read_manifest(folder)
-    return _move(folder, manifest) if manifest is not None and manifest.open else manifest
+    if manifest is None or not manifest.open:
+        return manifest
+    waiting = [name for name, staged in manifest.moves.items() if (folder / staged).exists()]
+    for name in (*waiting, *manifest.gone):
+        if (folder / name).exists() and digest(folder / name) != manifest.before.get(name):
+            raise Damaged(
+                f"{folder / name} would be replaced by a change that was interrupted, but it is not the file that was there "
+                "then. Move it away."
+            )
+    return _move(folder, manifest)
 
 
-def _listed(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    return {name: digest(folder / name) for name in sorted(names) if (folder / name).is_file()}
+def _listed(folder: Path, names: Iterable[str], known: dict[str, str]) -> dict[str, str]:
+    found = sorted(name for name in names if (folder / name).is_file())
+    return {name: digest(folder / name, known.get(name, "")) for name in found}
 
 
 def _remove_staged(folder: Path) -> None:

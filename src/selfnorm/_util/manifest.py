@@ -1,8 +1,9 @@
 """The manifest of a run folder: the sha256 of every file it was written with, checked when a file is read.
 
-    {"files": {name: sha256}, "moves": {name: staged file}, "gone": [names], "sha256": of all this}
+    {"files": {name: sha256}, "moves": {name: staged file}, "gone": [names], "before": {name: sha256}, "sha256": of all this}
 
-`moves` and `gone` are a change that was decided but perhaps not finished (_util/change.py). Hashing a large file is
+`moves` and `gone` are a change that was decided but perhaps not finished (_util/change.py); `before` says which files it
+replaces and removes, so that a manifest of someone else can never touch a file of the user. Hashing a large file is
 remembered in the user's cache by size, times and inode, so that the next opening reads it once and not twice.
 """
 
@@ -12,11 +13,12 @@ import hashlib
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,7 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
+    before: dict[str, str] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
@@ -75,13 +78,14 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     try:
         table = read_json(path)
-        files, moves, gone = table["files"], table["moves"], table["gone"]
-        names = [*files, *moves, *moves.values(), *gone]
-        whole = table["sha256"] == _digest_of(files, moves, gone) and all(_plain(name) for name in names)
+        found = Manifest(table["files"], table["moves"], tuple(table["gone"]), table["before"])
+        names = [*found.files, *found.moves, *found.gone]
+        whole = table["sha256"] == _digest_of(found) and all(_plain(name) for name in names)
+        whole = whole and all(re.fullmatch(rf"\.{re.escape(n)}\.\d+\.new", staged) for n, staged in found.moves.items())
     except (UserError, LookupError, TypeError, AttributeError, ValueError):
         whole = False
     if whole:
-        return Manifest(files, moves, tuple(gone))
+        return found
     if trusted(folder):
         _say(f"{path} is damaged and was not used.")
         return None
@@ -89,13 +93,11 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    files, moves, gone = dict(sorted(manifest.files.items())), manifest.moves, list(manifest.gone)
-    about = {"files": files, "moves": moves, "gone": gone}
-    write_json(folder / NAME, {**about, "sha256": _digest_of(files, moves, gone)})
+    write_json(folder / NAME, {**asdict(manifest), "sha256": _digest_of(manifest)})
 
 
-def _digest_of(files: dict[str, str], moves: dict[str, str], gone: list[str]) -> str:
-    return hashlib.sha256(json.dumps([files, moves, gone], sort_keys=True).encode()).hexdigest()
+def _digest_of(manifest: Manifest) -> str:
+    return hashlib.sha256(json.dumps(asdict(manifest), sort_keys=True).encode()).hexdigest()
 
 
 def _plain(name: Any) -> bool:

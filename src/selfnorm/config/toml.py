@@ -117,7 +117,7 @@ def _typed(value: Any, default: Any, where: str) -> Any:
         raise UserError(
             f"{where} = {_shown(value)} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
         )
-    if kind is int and abs(value) >= 10**30:
+    if kind is int and abs(value) >= 10**1000:
         raise UserError(f"{where}: a number of fewer digits was expected (default {default!r}).")
     if kind is str and ("\0" in value or len(value) > 4096):
         raise UserError(f"{where}: a short text without zero bytes was expected (default {default!r}).")
@@ -125,4 +125,4 @@ def _typed(value: Any, default: Any, where: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    return "…" if isinstance(value, int) and abs(value) >= 10**30 else ascii(value)[:60]
+    return "…" if isinstance(value, int) and abs(value) >= 10**1000 else ascii(value)[:60]

@@ -23,8 +23,13 @@ from selfnorm.runs.loading import load_model
 log = logging.getLogger("selfnorm")
 
 
-def measure_split(run: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:
-    """Measure the run's best model on a split and store the numbers in its folder."""
+def measure_split(
+    run: Run, corpus: Corpus, split: str, calibration: str | None = None, must_store: bool = False
+) -> Measurement:
+    """Measure the run's best model on a split and store the numbers in its folder.
+
+    A folder that may not be written is only warned of, unless storing them is what was asked for (`must_store`).
+    """
     kind = run.kind(calibration)
     weights, model = stamp(run, kind), load_model(run, calibration=kind)
     ids, line = corpus[split], signed(run, split, kind)
@@ -39,7 +44,7 @@ def measure_split(run: Run, corpus: Corpus, split: str, calibration: str | None 
             refuse_replaced(run, weights, kind)
             new.json(name, asdict(measured))
     except OSError as error:  # somebody else's run may be measured, though nothing can be stored in it
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if must_store or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         log.warning("Not stored: %s", error.strerror or error)
     return measured

@@ -33,7 +33,7 @@ def follow(run: Run, corpus: Corpus, steps: Sequence[str]) -> None:
 
 def measured(run: Run, corpus: Corpus, split: str, kind: str) -> dict[str, Any] | None:
     """The steps train, valid and test. Measuring stores its own result."""
-    measure_split(run, corpus, split, kind)
+    measure_split(run, corpus, split, kind, must_store=True)
     return None
 
 
