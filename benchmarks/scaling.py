@@ -3,7 +3,8 @@
     python benchmarks/scaling.py --to benchmarks/results/scaling.json
 
 Every case runs alone first, then by two processes under torchrun; `control` is two processes that exchange nothing: what the
-machine itself loses when both cores work. Bytes are what one process gives to the others in a step.
+machine itself loses when both cores work. CPU seconds are of one process, its exchange included: they mean something on a busy
+machine too. Bytes are what one process gives to the others in a step.
 """
 
 from __future__ import annotations
@@ -48,16 +49,20 @@ def one_case(name: str, V: int, d: int, steps: int, warm: int, us: Processes, ex
     model = build(Model(d=d), V, rng, CRITERIA[name].output, CRITERIA[name].normalizer)
     windows = Windows(ids, B, T, us.device, us.rank if exchange else 0, size)
     told = Exchange(us) if exchange else None
-    laps, start = [], time.perf_counter()
+    laps, start, used = [], time.perf_counter(), time.process_time()
     training = Training(epochs=1, batch=B, steps=T, learning_rate=0.01)
     for place in train(model, criterion, windows, training, rng, Place(), None, told):
         now = time.perf_counter()
         if place.window > warm:
             laps.append(now - start)
+        if place.window == warm:
+            used = time.process_time()
         start = now
+    used = (time.process_time() - used) / steps
     sent = {} if told is None else {key: value // (steps + warm) for key, value in told.sent.items()}
     seconds = statistics.median(laps)
     return {"criterion": name, "V": V, "d": d, "processes": us.size, "exchange": exchange, "seconds_per_step": seconds,
+        "cpu_seconds_per_step": used,
             "words_per_second": us.size * STREAMS * T / seconds, "bytes_per_step": sent, "steps": steps}  # fmt: skip
 
 
