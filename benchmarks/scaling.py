@@ -3,7 +3,8 @@
     python benchmarks/scaling.py --to benchmarks/results/scaling.json
 
 Every case runs alone first, then by two processes under torchrun; `control` is two processes that exchange nothing: what the
-machine itself loses when both cores work. Bytes are what one process gives to the others in a step.
+machine itself loses when both cores work. CPU seconds are of one process, its exchange included: they mean something on a busy
+machine too. Bytes are what one process gives to the others in a step.
 """
 
 from __future__ import annotations
@@ -35,30 +36,38 @@ from selfnorm.studies.bench.steps import zipf_counts
 from selfnorm.training.exchange import Exchange
 from selfnorm.training.loop import Place, train
 
-T, STREAMS = 20, 20  # streams of each process
+T = 20
 
 
-def one_case(name: str, V: int, d: int, steps: int, warm: int, us: Processes, exchange: bool) -> dict[str, Any]:
+def one_case(
+    name: str, V: int, d: int, streams: int, steps: int, warm: int, us: Processes, exchange: bool
+) -> dict[str, Any]:
     """Median seconds of a step and bytes a step."""
     counts, rng = zipf_counts(V), make_rng(1)
     size = us.size if exchange else 1
-    B = STREAMS * size
+    B = streams * size
     ids = np.exp(np.random.default_rng(0).random((steps + warm) * B * T + B) * np.log(V)).astype(np.int64) % V
     criterion = make_criterion(CriterionSettings(name=name), counts, ids)
     model = build(Model(d=d), V, rng, CRITERIA[name].output, CRITERIA[name].normalizer)
     windows = Windows(ids, B, T, us.device, us.rank if exchange else 0, size)
     told = Exchange(us) if exchange else None
-    laps, start = [], time.perf_counter()
+    laps, start, used = [], time.perf_counter(), time.process_time()
     training = Training(epochs=1, batch=B, steps=T, learning_rate=0.01)
     for place in train(model, criterion, windows, training, rng, Place(), None, told):
         now = time.perf_counter()
         if place.window > warm:
             laps.append(now - start)
+        if place.window == warm:
+            used = time.process_time()
         start = now
+    used = (time.process_time() - used) / steps
     sent = {} if told is None else {key: value // (steps + warm) for key, value in told.sent.items()}
     seconds = statistics.median(laps)
-    return {"criterion": name, "V": V, "d": d, "processes": us.size, "exchange": exchange, "seconds_per_step": seconds,
-            "words_per_second": us.size * STREAMS * T / seconds, "bytes_per_step": sent, "steps": steps}  # fmt: skip
+    return {
+        "criterion": name, "V": V, "d": d, "streams": streams, "processes": us.size, "exchange": exchange, "steps": steps,
+        "seconds_per_step": seconds, "cpu_seconds_per_step": used, "words_per_second": us.size * streams * T / seconds,
+        "bytes_per_step": sent,
+    }  # fmt: skip
 
 
 def worker(cases: list[list[Any]], exchange: bool) -> None:
@@ -88,8 +97,12 @@ def main() -> None:
     parser.add_argument("--to", type=Path)
     parser.add_argument("--worker")
     parser.add_argument("--apart", action="store_true")
-    parser.add_argument("--timed", default='[["nce", 10000, 650, 30, 4]]', help="cases timed alone, apart and together")
-    parser.add_argument("--counted", default="[]", help="cases whose bytes are counted")
+    parser.add_argument(
+        "--timed",
+        default='[["nce", 10000, 650, 20, 20, 4]]',
+        help="cases timed alone, apart and together: criterion, V, d, streams, steps, steps before",
+    )
+    parser.add_argument("--counted", default="[]", help="cases whose bytes are counted, the same way")
     options = parser.parse_args()
     if options.worker:
         worker(json.loads(options.worker), not options.apart)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from selfnorm._util.errors import UserError
+from selfnorm.cli import main
 from selfnorm.cli.cluster import run_settings
 from selfnorm.runs.folder import open_run
 from selfnorm.studies.experiment import run_experiment
-from selfnorm.tasks.corpora import score_line, work
+from selfnorm.tasks import rescoring
+from selfnorm.tasks.corpora import at_lists, score_line, work
 from selfnorm.tasks.shards import BATCH, every, finish, is_done, open_job, plan, read_job
 
 from ..conftest import tiny, write_text
@@ -48,3 +51,39 @@ def test_a_job_is_computed_once_in_any_order_and_damage_is_found(text_file: Path
     other = plan("score", settings | run_settings(run, True, None, 0.0), corpus, every(256))
     with pytest.raises(UserError, match="another job"):
         open_job(out, other)
+
+
+def test_lists_in_shards_are_rescored_as_in_one_piece(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shards end where lists that share a trie end, so that every score is computed with the same neighbours."""
+    run_experiment(tiny(text_file), tmp_path / "run")
+    lines, lists = text_file.read_text().splitlines(), tmp_path / "lists.jsonl"
+    rows = [
+        {"id": f"u{i}", "hyps": [{"text": lines[(7 * i + j) % len(lines)], "score": -float(j)} for j in range(8)]}
+        for i in range(90)
+    ]
+    lists.write_text("\n".join(map(json.dumps, rows[:40])) + "\n\n" + "\n".join(map(json.dumps, rows[40:])) + "\n")
+    monkeypatch.setattr(rescoring.chunks, "__defaults__", (100,))  # a trie for a dozen lists
+    settings = {"lm_weight": 0.5, "word_penalty": 0.1, "old_lm_weight": 0.0, "print": "nbest", "tokenized": False}
+    settings |= run_settings(open_run(tmp_path / "run"), False, None, 0.0)
+    job = plan("rescore", settings, lists, at_lists(30))
+    assert len(job.shards) > 1 and sum(shard.lines for shard in job.shards) == 91
+    open_job(tmp_path / "out", job)
+    for shard in reversed(job.shards):
+        work(str(tmp_path / "out"), shard.number)
+    finish(tmp_path / "out", job, one_line_each=False)
+    capsys.readouterr()
+    weights = ["--lm-weight", "0.5", "--word-penalty", "0.1"]
+    assert main(["rescore", str(tmp_path / "run"), str(lists), "--print", "nbest", *weights]) == 0
+    assert "".join((tmp_path / "out" / s.name).read_text() for s in job.shards) == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line, said", [("{}", "expected"), ('{"id": "a", "hyps": [{"text": "x", "score": 1}]}', "before")]
+)
+def test_lists_that_cannot_be_read_are_refused_before_anything_starts(line: str, said: str, tmp_path: Path) -> None:
+    good = '{"id": "a", "hyps": [{"text": "x", "score": 1}]}\n'
+    (tmp_path / "lists").write_text(good + line + "\n")
+    with pytest.raises(UserError, match=f"line 2.*{said}"):
+        plan("rescore", {}, tmp_path / "lists", at_lists(10))

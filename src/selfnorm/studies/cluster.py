@@ -38,12 +38,24 @@ def _on_ray(waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")
-    limit = _join(ray, jobs)
+    limit = _started(ray, jobs)
     try:
         with progress("score", sum(shard.lines for shard in waiting), "lines") as advance:
             return _Queue(ray, waiting, folder, limit, advance).run()
     finally:
         ray.shutdown()
+
+
+def _started(ray: Any, jobs: int, tries: int = 3) -> int:
+    """Join or start Ray; on a busy machine it may take longer than Ray itself waits."""
+    for left in reversed(range(tries)):
+        try:
+            return _join(ray, jobs)
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                raise UserError(f"Ray did not start: {str(error).splitlines()[0]}") from None
+    return 0
 
 
 class _Queue:

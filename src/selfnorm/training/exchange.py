@@ -1,8 +1,8 @@
 """One step's gradients summed over all processes, so that the step is that of one process with all streams.
 
 Three exchanges a step: a few numbers of each process (its losses, the first one's clock, which gradients are dense and how
-many rows the others have); the dense gradients, added up in one flat buffer; the rows of the sparse ones, gathered as they
-are and summed by row afterwards. A gradient that is dense in one process is exchanged as a dense one.
+many rows the others have); the dense gradients, large ones where they are, small ones in one flat buffer; the rows of the
+sparse ones, gathered as they are and summed by row afterwards. A gradient that is dense in one process is exchanged as a dense one.
 
 Every process ends with the same bits: sums are made in the order of the processes, or once for all of them.
 """
@@ -21,6 +21,7 @@ from selfnorm.nn.encoders import State
 from selfnorm.nn.model import LanguageModel
 
 NONE, DENSE = -2, -1  # instead of a number of rows
+LARGE = 1 << 18  # elements: such a gradient is added up where it is, without copying it into the buffer
 
 
 class Exchange:
@@ -70,13 +71,19 @@ class Exchange:
         return [part.tolist() for part in gathered(mine, self.size)]
 
     def _dense(self, parameters: list[nn.Parameter]) -> None:
-        if not parameters:
-            return
-        flat = torch.cat([_as_dense(p).view(-1) for p in parameters])
-        self.sent["dense"] += flat.nbytes
-        dist.all_reduce(flat)
-        for parameter, part in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
-            parameter.grad = part.view_as(parameter)
+        for parameter in parameters:
+            parameter.grad = _as_dense(parameter).contiguous()
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        self.sent["dense"] += sum(g.nbytes for g in gradients)
+        small = [g for g in gradients if g.numel() < LARGE]
+        works = [dist.all_reduce(g, async_op=True) for g in gradients if g.numel() >= LARGE]
+        if small:
+            flat = torch.cat([g.view(-1) for g in small])
+            dist.all_reduce(flat)
+            for gradient, part in zip(small, torch.split(flat, [g.numel() for g in small]), strict=True):
+                gradient.copy_(part.view_as(gradient))
+        for work in works:
+            work.wait()
 
     def _rows(self, parameters: list[nn.Parameter], codes: list[list[int]]) -> None:
         """Rows of all parameters one after the other, filled up to the longest of all processes."""
