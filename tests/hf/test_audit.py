@@ -109,7 +109,9 @@ def test_the_ceiling_counts_the_body_and_says_what_it_means() -> None:
     linear = 2 * (32 * 32 * 2 + 32 * 16 * 2 + 3 * 32 * 48)
     assert found.head == 101 * 32 and linear <= found.body <= 1.3 * linear
     said = [Ceiling(ratio, 1.0).sentences()[0] for ratio in (0.05, 0.3, 1.5)]
-    assert "Do not bother" in said[0] and "Little to gain" in said[1] and "Worth it" in said[2] and "2.50 times" in said[2]
+    assert (
+        "Do not bother" in said[0] and "Little to gain" in said[1] and "Worth it" in said[2] and "2.50 times" in said[2]
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def test_a_folder_opens_with_its_tokenizer(llama: Path) -> None:
     ],
 )
 @pytest.mark.filterwarnings("default")
-def test_models_of_other_kinds_are_refused(llama: Path, tmp_path: Path, changes: dict[str, object], sentence: str) -> None:
+def test_models_of_other_kinds_are_refused(
+    llama: Path, tmp_path: Path, changes: dict[str, object], sentence: str
+) -> None:
     with pytest.raises(UserError, match=sentence):
         open_model(str(copied(llama, tmp_path / "model", **changes)))
 
