@@ -53,7 +53,7 @@ def test_a_missing_tokenizer_is_a_sentence(llama: Path, tmp_path: Path) -> None:
 
 def test_weights_that_could_run_code_are_not_read(llama: Path, tmp_path: Path) -> None:
     folder = copied(llama, tmp_path / "model", without="model.safetensors")
-    with pytest.raises(UserError, match="no .safetensors"):
+    with pytest.raises(UserError, match=r"no \.safetensors"):
         find(str(folder))
     (folder / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(UserError, match="can run code"):
