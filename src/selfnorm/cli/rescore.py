@@ -101,6 +101,8 @@ def rescore(
     exact, weights = "all" if normalized else exact, Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
     if str(run).startswith("hf:"):
+        if workers > 1 or unk_penalty:
+            raise UserError("--workers and --unk-penalty are for runs of ours: leave them out with hf:FOLDER.")
         scorer, exact = _language_model(str(run), calibration, exact, hf or [])
     else:
         opened = open_run(run)
