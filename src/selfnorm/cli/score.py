@@ -63,7 +63,9 @@ def score(
         from selfnorm.hf.scorer import open_scorer
 
         if table is not None or unk_penalty:
-            raise UserError("--table and --unk-penalty are for runs of ours; selfnorm audit shows log Z of a language model.")
+            raise UserError(
+                "--table and --unk-penalty are for runs of ours; selfnorm audit shows log Z of a language model."
+            )
 
         scorer: Scorer = open_scorer(str(run), normalized or calibration is None, calibration, hf or [])
     else:

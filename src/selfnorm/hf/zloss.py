@@ -41,7 +41,7 @@ class AttachedZLoss:
         self.hidden: Tensor | None = None
         self.plain = self.model.loss_function
         self.model.loss_function = self._loss
-        self.linear.forward = self._head  # type: ignore[method-assign]
+        self.linear.forward = self._head  # type: ignore[method-assign, assignment]
         self.expecting = self.model.register_forward_pre_hook(self._begin, with_kwargs=True)
         self.model._selfnorm_z_loss = self
         self.active = False
