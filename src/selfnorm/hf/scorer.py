@@ -100,7 +100,7 @@ class LmScorer(Scorer):
 
     def _by_word(self, read: Sequence[tuple[list[int], Any]], eos: bool) -> Iterator[Array]:
         for (ids, place), scores in zip(read, self.batch([ids for ids, _ in read], eos), strict=True):
-            sums = np.bincount(place, scores[: len(ids)]) if ids else np.zeros(0)
+            sums: Array = np.bincount(place, scores[: len(ids)]).astype(np.float64) if ids else np.zeros(0)
             yield np.append(sums, scores[-1]) if eos else sums
 
     def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 64) -> list[Array]:

@@ -19,7 +19,7 @@ from selfnorm.calibration.normalize import digest_of
 from selfnorm.hf.adapter import Adapter
 from selfnorm.hf.audit import estimators, numbers, text
 from selfnorm.hf.audit.ceiling import Ceiling, ceiling
-from selfnorm.hf.audit.collect import Walked, walk
+from selfnorm.hf.audit.collect import Array, Walked, walk
 from selfnorm.hf.opening import Opened
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.registry.calibrations import CALIBRATIONS
@@ -105,7 +105,7 @@ def _free(normalizer: Normalizer) -> None:
     normalizer.__dict__.pop("_rows", None)
 
 
-def _row(kind: str, cost: float, rest: estimators.Array, one: Walked, at: np.ndarray, bound: Ceiling) -> dict[str, Any]:
+def _row(kind: str, cost: float, rest: Array, one: Walked, at: np.ndarray, bound: Ceiling) -> dict[str, Any]:
     entropy = one.entropy[at]
     shown = np.linspace(0, len(at) - 1, min(600, len(at))).astype(np.int64)
     gain = (bound.body + bound.head) / (bound.body + cost * bound.head)
@@ -116,7 +116,7 @@ def _row(kind: str, cost: float, rest: estimators.Array, one: Walked, at: np.nda
     }  # fmt: skip
 
 
-def _by_entropy(rest: estimators.Array, entropy: estimators.Array) -> list[dict[str, float]]:
+def _by_entropy(rest: Array, entropy: Array) -> list[dict[str, float]]:
     bands = []
     for low, high in pairwise(numbers.ENTROPIES):
         inside = (entropy >= low) & (entropy < high)

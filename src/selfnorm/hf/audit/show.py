@@ -52,7 +52,8 @@ def _texts(found: dict[str, Any]) -> Table:
     ]
     rows = []
     for text in found["texts"]:
-        q, low, high = text["quantiles"], *text["intervals"]["sigma_z"]
+        q = text["quantiles"]
+        low, high = text["intervals"]["sigma_z"]
         rows.append(
             [text["text"], f"{text['tokens']:,}", f"{text['windows']:,} of {text['window']}", f"{text['perplexity']:.2f}",
              f"{text['entropy']:.2f}", f"{text['mu_z']:+.2f}", f"{text['sigma_z']:.2f} ({low:.2f} to {high:.2f})",
