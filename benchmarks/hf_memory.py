@@ -35,11 +35,12 @@ def model_of(V: int, d: int) -> torch.nn.Module:
 @torch.no_grad()
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--sizes", type=int, default=len(SIZES), help="so many of the sizes")
     arguments.add_argument("--json", type=Path)
     given = arguments.parse_args()
     torch.set_num_threads(1)
     claims = Claims()
-    for V, d in SIZES:
+    for V, d in SIZES[: given.sizes]:
         model = model_of(V, d)
         adapter, ids = Adapter(model), torch.randint(V, (1, T), generator=torch.Generator().manual_seed(1))
         found = dict[str, torch.Tensor]()

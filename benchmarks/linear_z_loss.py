@@ -51,11 +51,12 @@ def works(N: int, V: int, d: int, dtype: torch.dtype) -> dict[str, Callable[[], 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--sizes", type=int, default=len(SIZES), help="so many of the sizes")
     arguments.add_argument("--json", type=Path, default=None)
     chosen = arguments.parse_args()
     torch.set_num_threads(1)
     claims = Claims()
-    for N, V, d, dtype in SIZES:
+    for N, V, d, dtype in SIZES[: chosen.sizes]:
         sides = works(N, V, d, dtype)
         clear = sides.pop("clear")
         memory = {}

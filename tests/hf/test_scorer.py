@@ -58,7 +58,7 @@ def test_a_words_score_is_the_sum_over_its_tokens() -> None:
 @pytest.mark.parametrize("family", BRANCHES)
 @pytest.mark.parametrize("piece", [256, 3])
 def test_prefixes_are_shared_and_scores_stay_the_same(family: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree.pieces, "__defaults__", (piece,))
+    monkeypatch.setattr(tree, "PIECE", piece)
     monkeypatch.setattr(tree, "TOKENS", 20)
     scorer = scorer_of(family)
     hypotheses = [scorer.ids(s) for s in (*SENTENCES, "the cat sat on the tree", "the cat ran", "")]

@@ -52,6 +52,8 @@ def complete(
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
     if str(run).startswith("hf:"):
+        if to is not None or ngram is not None:
+            raise UserError("--to and --ngram are for runs of ours: leave them out with hf:FOLDER.")
         _language_model(load_either(run, calibration, hf, device), asked, exact, confidence, json_)
         return
     opened = open_run(run, device)

@@ -112,7 +112,7 @@ def rescore(
     from selfnorm.tasks.wer import References, read_mapping, read_references
 
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
-    exact, weights = "all" if normalized else exact, Weights(lm_weight, word_penalty, old_lm_weight)
+    mode, weights = "all" if normalized else str(exact), Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
     if on == "ray":
         refuse_hf(run, "--on ray")
@@ -128,29 +128,31 @@ def rescore(
             "old_lm_weight": old_lm_weight,
             "confidence": confidence,
         }
-        texts = {"print": print_, "tokenized": tokenized, "exact": exact}
-        kept = run_settings(open_run(run, device), exact != "none", calibration, unk_penalty)
+        texts = {"print": print_, "tokenized": tokenized, "exact": mode}
+        kept = run_settings(open_run(run, device), mode != "none", calibration, unk_penalty)
         score_on_ray("rescore", settings | texts | kept, lists, to, jobs, shard)
         return
     if str(run).startswith("hf:"):
         refuse_hf(run, "--device", device)
-        exact = "all" if calibration in (None, "none") and exact != "none" else exact
-        scorer = _language_model(str(run), calibration, exact, hf or [])
+        if workers > 1 or unk_penalty:
+            raise UserError("--workers and --unk-penalty are for runs of ours: leave them out with hf:FOLDER.")
+        mode = "all" if calibration in (None, "none") and mode != "none" else mode
+        scorer = _language_model(str(run), calibration, mode, hf or [])
     else:
         opened = open_run(run, device)
-        scorer = opened.scorer(exact != "none", calibration, unk_penalty).with_log_z(exact == "all")
-        say(_calibrated(opened, calibration, exact))
+        scorer = opened.scorer(mode != "none", calibration, unk_penalty).with_log_z(mode == "all")
+        say(_calibrated(opened, calibration, mode))
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
     reading = Reading(skip_bad, beam_size, paths)
     compare = References(None, ignore_case, {} if map_ is None else read_mapping(map_))
     if tune is not None:
-        lm, known = Rescorer(scorer, exact="none" if exact == "none" else "all", mix=mix), read_references(tune)
+        lm, known = Rescorer(scorer, exact="none" if mode == "none" else "all", mix=mix), read_references(tune)
         development = stream_lists(lists, format_, reading)
         found = _tuned(lm, development, compare.using(known), metric, old_lm_weight != 0, tokenized)
         writer.weights = weights = found.weights
         temperature, facts = temperature or found.temperature, found.facts()
         lists, references = (lists, references or tune) if test is None else (test, references)
-    rescorer = Rescorer(scorer, weights.lm, weights.word, weights.old_lm, exact, confidence, mix)
+    rescorer = Rescorer(scorer, weights.lm, weights.word, weights.old_lm, mode, confidence, mix)
     compare = compare.using(None if references is None else read_references(references))
     session = Session(compare, metric, scorer.vocab, str.split if tokenized else scorer.tokenize, temperature or 1.0)
     picked: dict[str, str] = {}

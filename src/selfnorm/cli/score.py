@@ -73,6 +73,11 @@ def score(
     if opened is None:
         from selfnorm.hf.scorer import open_scorer
 
+        if table is not None or unk_penalty:
+            raise UserError(
+                "--table and --unk-penalty are for runs of ours; selfnorm audit shows log Z of a language model."
+            )
+
         scorer: Scorer = open_scorer(str(run), normalized or calibration is None, calibration, hf or [])
     else:
         scorer, kind = opened.scorer(normalized, calibration, unk_penalty), opened.kind(calibration)

@@ -19,6 +19,7 @@ from selfnorm.scoring.trie import Trie
 
 PIECE = 256  # nodes of a sequence
 TOKENS = 2048  # tokens run at a time, padding included
+DEEPEST = 2048  # a mask of all pairs is held: longer texts are run as sequences
 
 
 class TreeContexts:
@@ -38,7 +39,7 @@ class TreeContexts:
             raise UserError(f"A text has {depth - 1:,} tokens, and the model reads at most {self.longest:,}. Split it.")
         if self.shares is None:
             self.shares = self._tried()
-        return self._tree(trie) if self.shares and depth <= self.window else self._paths(trie)
+        return self._tree(trie) if self.shares and depth <= min(self.window, DEEPEST) else self._paths(trie)
 
     def _tried(self) -> bool:
         """Does the model give the same contexts in a tree as in sequences?"""
@@ -57,7 +58,7 @@ class TreeContexts:
 
     def _tree(self, trie: Trie) -> Tensor:
         c = torch.empty(len(trie.word), self.adapter.head.d)
-        for batch in _batches(list(pieces(trie))):
+        for batch in _batches(list(pieces(trie, max(PIECE, len(trie.levels))))):  # a path is run again in each
             found = self._rows(trie, [nodes for nodes, _ in batch])
             for row, (nodes, new) in zip(found, batch, strict=True):
                 c[torch.tensor(nodes[-new:])] = row[len(nodes) - new : len(nodes)]
@@ -97,7 +98,7 @@ class TreeContexts:
         return c
 
 
-def pieces(trie: Trie, size: int = PIECE) -> Iterator[tuple[list[int], int]]:
+def pieces(trie: Trie, size: int) -> Iterator[tuple[list[int], int]]:
     """Nodes of a sequence, parents first, and how many at its end are new; the others are the path to the first new one."""
     order = depth_first(trie)
     for at in range(0, len(order), size):

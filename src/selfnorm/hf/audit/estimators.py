@@ -26,10 +26,9 @@ FLOOR = 256  # contexts for the precision of half-precision logits
 
 def held_out(walked: Walked) -> np.ndarray:
     """Which contexts of the fitted text are left out: whole windows, spread over the text."""
-    window = walked.window_of
-    left_out: np.ndarray = (
-        window % EVERY == EVERY - 1 if walked.text.windows >= EVERY else window == walked.text.windows - 1
-    )
+    windows = walked.text.windows
+    chosen = np.arange(windows) % EVERY == EVERY - 1 if windows >= EVERY else np.arange(windows) == windows - 1
+    left_out: np.ndarray = chosen[walked.window_of]
     return left_out
 
 
