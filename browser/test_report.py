@@ -133,7 +133,8 @@ def test_a_click_on_the_legend_shows_one_kind_alone(watched: Watched, report: Pa
     page = watched.open(report)
     watched.drawn(PTB)
     chart = page.locator(f"#{PTB} .chart").first
-    pale = "e => [...e.querySelectorAll('.mark-symbol path[aria-roledescription=point]')].filter(p => Number(p.getAttribute('opacity')) < 0.2).length"
+    points = "[...e.querySelectorAll('.mark-symbol path[aria-roledescription=point]')]"
+    pale = f"e => {points}.filter(p => Number(p.getAttribute('opacity')) < 0.2).length"
     assert chart.evaluate(pale) == 0
     chart.locator("text", has_text="leaves log Z free").first.click(force=True)
     page.wait_for_timeout(300)

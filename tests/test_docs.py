@@ -104,6 +104,31 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def shown_commands() -> list[str]:
+    """Every `selfnorm …` line that a page shows, each once."""
+    lines = [line for page in PAGES if page.name != "cli.md" for line in page.read_text(encoding="utf-8").splitlines()]
+    found = [re.match(r"^ {4,}selfnorm ([a-z].*?)(?:\s+#.*)?$", line) for line in lines if line.startswith("    ")]
+    return sorted({match[1] for match in found if match})
+
+
+def test_commands_on_the_pages_exist_with_their_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    known = {" ".join(words) for words in commands()}
+    lines = shown_commands()
+    assert len(lines) > 30
+    for line in lines:
+        words = line.split("|")[0].split(";")[0].split()
+        command = words[:2] if " ".join(words[:2]) in known else words[:1]
+        assert " ".join(command) in known, line
+        capsys.readouterr()
+        assert main([*command, "--help"]) == 0
+        said = capsys.readouterr().out
+        for option in [word.partition("=")[0] for word in words if word.startswith("--")]:
+            assert option in said, f"{line}: selfnorm {' '.join(command)} has no {option}"
+
+
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_the_python_of_a_tutorial_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
