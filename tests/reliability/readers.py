@@ -28,7 +28,8 @@ from selfnorm.runs.history import best_line, read_history, text_of, trained_epoc
 from selfnorm.studies.plan import read_study
 from selfnorm.tasks.arpa import check_arpa
 from selfnorm.tasks.completion import read_questions
-from selfnorm.tasks.nbest.lists import read_lists, read_references
+from selfnorm.tasks.nbest.lists import read_lists
+from selfnorm.tasks.wer import read_references
 
 
 @dataclass(frozen=True)
