@@ -65,12 +65,14 @@ def test_a_killed_process_is_restarted_and_the_model_is_the_identical_one(tmp_pa
     write_recipe(tmp_path / "r.toml", recipe)
     command = ["-m", "selfnorm", "train", str(tmp_path / "r.toml"), "--to"]
     assert finished(torchrun(2, *command, str(tmp_path / "whole"))).returncode == 0
-    killed = False
+    killed, start = False, time.monotonic()
     line = torchrun(2, *command, str(tmp_path / "killed"), restarts=2)
     with subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
             if not killed and (tmp_path / "killed" / "checkpoint.safetensors").exists():
                 killed = _kill_rank(1, str(tmp_path / "killed"))
+            if time.monotonic() - start > 300:
+                process.terminate()  # torchrun ends its processes
             time.sleep(0.02)
         said = process.stderr.read() if process.stderr else ""
     assert killed and process.returncode == 0, said[-2000:]

@@ -11,9 +11,13 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import _set_pg_timeout as set_pg_timeout
+from torch.distributed.rendezvous import rendezvous
 
 from selfnorm._util.devices import HOST, choose, is_host
 
+JOIN = datetime.timedelta(minutes=2)  # to find each other; after that torchrun may start them again
 WAIT = datetime.timedelta(
     hours=12
 )  # the others wait while the first validates; torchrun ends those of a dead one at once
@@ -54,11 +58,21 @@ def processes(device: str) -> Iterator[Processes]:
     if chosen.type == "cuda" and ":" not in device:
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(chosen)
-    dist.init_process_group("gloo" if is_host(chosen) else "nccl", timeout=WAIT)
+    _join("gloo" if is_host(chosen) else "nccl")
     try:
         yield Processes(dist.get_rank(), size, chosen)
     finally:
         dist.destroy_process_group()
+
+
+def _join(backend: str) -> None:
+    """Find the other processes. torchrun keeps one store for all its attempts, so each attempt has names of its own in it:
+    otherwise a process that was started again may read the address of one that is gone, and wait for it.
+    """
+    store, rank, size = next(rendezvous("env://", timeout=JOIN))
+    own = PrefixStore(f"attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=JOIN)
+    set_pg_timeout(WAIT)
 
 
 def mean_over_processes(x: Tensor) -> Tensor:
