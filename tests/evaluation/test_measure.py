@@ -14,12 +14,13 @@ from selfnorm.calibration.base import Budget
 from selfnorm.config.recipe import Model
 from selfnorm.data.windows import evaluation_windows
 from selfnorm.evaluation.measure import measure, per_word
-from selfnorm.evaluation.measurement import Measurement
 from selfnorm.evaluation.statistics import block_sums, differences, intervals, merged
 from selfnorm.nn import log_z as one_pass
 from selfnorm.nn.model import LanguageModel, build
+from selfnorm.runs import evaluate
 from selfnorm.runs.calibrate import calibrate_run
 from selfnorm.runs.evaluate import measure_split
+from selfnorm.runs.folder import Run
 from selfnorm.runs.loading import load_model
 from selfnorm.runs.opening import open_with_text
 from selfnorm.studies.experiment import run_experiment as run
@@ -147,10 +148,10 @@ def test_a_run_that_cannot_be_written_to_is_measured_all_the_same(
     made = run(tiny(text_file), tmp_path / "run")
     _, corpus = open_with_text(made.folder)
 
-    def refused(self: Measurement, path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refused(run: Run) -> None:
+        raise PermissionError(13, "Permission denied", str(run.folder))
 
-    monkeypatch.setattr(Measurement, "write", refused)
+    monkeypatch.setattr(evaluate, "changing", refused)
     assert measure_split(made, corpus, "test").perplexity > 1
     assert "Not stored" in caplog.text and not made.file("test.json").exists()
 

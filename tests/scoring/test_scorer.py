@@ -17,6 +17,7 @@ from selfnorm.cli import main
 from selfnorm.config.criterion import pins
 from selfnorm.config.recipe import CriterionSettings
 from selfnorm.runs.calibrate import calibrate_run
+from selfnorm.runs.folder import changing
 from selfnorm.runs.history import read_history
 from selfnorm.runs.opening import load as open_scorer
 from selfnorm.runs.opening import open_with_text
@@ -181,7 +182,8 @@ def test_a_model_whose_log_z_is_far_from_0_says_so(text_file: Path, tmp_path: Pa
     made = run(tiny(text_file), tmp_path / "r")
     line = read_history(made.folder / "history.jsonl")[-1]
     for mu_z, sigma_z, told in ((3.1, 1.6, True), (0.1, 0.1, False), (0.1, 1.6, True), (3.1, 0.1, True)):
-        (made.folder / "history.jsonl").write_text(json.dumps({**line, "mu_z": mu_z, "sigma_z": sigma_z}) + "\n")
+        with changing(made) as new:
+            new.text("history.jsonl", json.dumps({**line, "mu_z": mu_z, "sigma_z": sigma_z}) + "\n")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             open_scorer(made.folder)

@@ -27,11 +27,12 @@ from selfnorm.config.recipe import CriterionSettings, Data, Model, Recipe, Train
 from selfnorm.config.signature import parse_signature, signature
 from selfnorm.evaluation.measurement import Measurement
 from selfnorm.registry.criteria import CRITERIA, label
+from selfnorm.report.charts.entropy import figure_1
 from selfnorm.report.collect import Collected, Record, collect, name_beside
 from selfnorm.report.menu import menus
-from selfnorm.report.page import figure_1, write_report
+from selfnorm.report.page import write_report
+from selfnorm.report.paper import find, missing_table, paper_tables
 from selfnorm.report.seeds import seed_tables
-from selfnorm.report.tables import find, paper_tables
 from selfnorm.report.tidy import tidy
 from selfnorm.studies.engines import run_here
 from selfnorm.studies.experiment import run_experiment as train_run
@@ -192,22 +193,36 @@ def made_up(
     return Record("run", Measurement(line, words=10, seconds=1, seed=1, **values), parse_signature(line))
 
 
-def test_a_cell_shows_paper_ours_and_difference_and_a_missing_one_its_command() -> None:
-    tables = paper_tables([made_up("nce", 100, perplexity=153.9, sigma_z=0.18)])
-    rows = {tuple(row[:3]): row for row in tables[0].rows}
-    assert rows["ptb", "NCE-LM", "100"][6] == "150.9 / 153.9 / +2.0 %"
-    assert rows["ptb", "NCE-LM", "100"][5] == "0.170 / 0.180 / +0.010"
-    assert rows["ptb", "SM-LM", "650"][7] == "selfnorm study run paper/table1 --only ptb-softmax-d650"
+def test_a_cell_shows_paper_ours_and_difference_in_columns_and_a_missing_one_its_command() -> None:
+    ours = [made_up("nce", 100, perplexity=153.9, sigma_z=0.18)]
+    table = paper_tables(ours)[0]
+    (row,) = (dict(zip(table.head, row, strict=True)) for row in table.rows)
+    assert [row[f"perplexity {which}"] for which in ("paper", "ours", "diff")] == ["150.9", "153.9", "+2.0 %"]
+    assert [row[f"sigma_z {which}"] for which in ("paper", "ours", "diff")] == ["0.170", "0.180", "+0.010"]
+    missing = {tuple(row[:4]): row[-1] for row in missing_table(ours).rows}
+    assert ("1", "ptb", "NCE-LM", "100") not in missing
+    assert missing["1", "ptb", "SM-LM", "650"] == "selfnorm study run paper/table1 --only ptb-softmax-d650"
+
+
+def test_a_cell_whose_noise_words_were_drawn_per_step_is_the_papers_too_and_says_so() -> None:
+    window = made_up("nce", 100, perplexity=153.5)
+    step = replace(made_up("nce", 100, perplexity=150.2), parts={**window.parts, "shared": "step"})
+    table = paper_tables([window, step])[0]
+    place = table.head.index("note")
+    assert [row[place] for row in table.rows] == ["", "noise words drawn per step"]
+    alone = replace(made_up("nce", 650), parts={**made_up("nce", 650).parts, "shared": "step"})
+    assert not [row for row in missing_table([alone]).rows if row[:4] == ["1", "ptb", "NCE-LM", "650"]]
 
 
 def test_the_command_of_a_missing_cell_trains_that_cell_alone() -> None:
-    for table in paper_tables([]):
-        for row in table.rows:
-            name, _, only = row[-1].removeprefix("selfnorm study run ").partition(" --only ")
-            (planned,) = chosen(read_study(name), [only])
-            assert planned.recipe.data.name == row[0] and str(planned.recipe.model.d) == row[2]
-            assert label(planned.recipe.criterion.name) == row[1]
-            assert row[3] in ("–", f"{planned.recipe.criterion.alpha:g}")
+    rows = missing_table([]).rows
+    assert len(rows) == 80
+    for _, data, model, d, alpha, _, command in rows:
+        name, _, only = command.removeprefix("selfnorm study run ").partition(" --only ")
+        (planned,) = chosen(read_study(name), [only])
+        assert planned.recipe.data.name == data and str(planned.recipe.model.d) == d
+        assert label(planned.recipe.criterion.name) == model
+        assert alpha in ("–", f"{planned.recipe.criterion.alpha:g}")
 
 
 def test_the_papers_numbers_were_typed_right_where_they_check_each_other() -> None:
@@ -215,7 +230,7 @@ def test_the_papers_numbers_were_typed_right_where_they_check_each_other() -> No
     import math
     import tomllib
 
-    from selfnorm.report.tables import EXPECTED
+    from selfnorm.report.paper import EXPECTED
 
     table = tomllib.loads(EXPECTED.read_text())["table"]
     assert [len(t["cell"]) for t in table] == [16, 24, 16, 8, 16]
@@ -237,10 +252,9 @@ def test_text_from_outside_is_escaped_in_the_page(tmp_path: Path) -> None:
     ).write(tmp_path / "run" / "valid.json")
     write_report(tmp_path, tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    assert "<script" not in page and "&lt;script&gt;" in page
-    assert "http://" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
-        "http://creativecommons.org", ""
-    )
+    assert "<script>alert" not in page and "&lt;script&gt;" in page
+    ours = re.sub(r'<script type="text/plain" id="library">.*?</script>', "", page, flags=re.DOTALL)
+    assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", ours), "the page loads nothing"
 
 
 def test_a_measurement_with_the_least_it_may_hold_makes_a_report(tmp_path: Path) -> None:
@@ -260,10 +274,8 @@ def test_figures_set_side_by_side_what_can_be_compared(tmp_path: Path) -> None:
         )
     page = tmp_path / "r.html"
     write_report(tmp_path, page)
-    assert re.findall(r"against perplexity, ([^<]+)<", page.read_text().split("</nav>")[-1]) == [
-        "ptb, test, d = 30",
-        "ptb, test, d = 100",
-    ]
+    (text,) = re.findall(r'id="figure-sigma-z-against-[^"]+-spec">(.+?)</script>', page.read_text())
+    assert [panel["title"] for panel in json.loads(text)["concat"]] == ["d = 30", "d = 100"]
     usual = made_up("nce", 100, perplexity=150.0)
     more = replace(usual, parts={**usual.parts, "k": "1000"}, measured=replace(usual.measured, perplexity=140.0))
     entropy = {"counts": [[1]], "entropy": [0, 1], "log_z": [0, 1]}
@@ -294,7 +306,7 @@ def test_the_menu_sets_criteria_side_by_side_on_the_same_text() -> None:
     }
     tables = menus(Collected([*records, after], histories))
     assert len(tables) == 1 and [row[0] for row in tables[0].rows] == [label(name) for name in names]
-    assert tables[0].rows[1][2:] == ["no", "101.0", "+0.000", "0.100", "0.0400", "20", "320"]
+    assert tables[0].rows[1][2:] == ["no", "101.0", "0", "0.100", "0.0400", "20", "320"]
     assert not menus(Collected(records[:3])), "three criteria are no menu"
 
 
@@ -449,6 +461,7 @@ def test_runs_on_another_text_of_the_same_name_do_not_pass_for_these(
     lines = one.read_text().splitlines()
     about = tmp_path / "s" / planned[0].name / "env.json"
     stamped = about.read_text()
+    (about.parent / "manifest.json").unlink()
     about.write_text("{}")  # a run of an older version does not say what its text was
     assert main(["study", "plan", str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
     assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 0

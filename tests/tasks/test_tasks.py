@@ -10,13 +10,16 @@ import pytest
 import torch
 
 from selfnorm._util.errors import UserError
+from selfnorm.calibration.base import Budget
 from selfnorm.cli import main
 from selfnorm.config.recipe import Model
 from selfnorm.data.vocab import Vocab
 from selfnorm.nn.model import build
 from selfnorm.nn.normalizers import Affine, Mlp
+from selfnorm.runs.folder import open_run
+from selfnorm.runs.loading import load_model
 from selfnorm.runs.opening import load as open_scorer
-from selfnorm.scoring.onnx.export import export
+from selfnorm.scoring.onnx.export import export, rounding_error
 from selfnorm.scoring.scorer import Scorer
 from selfnorm.studies.experiment import run_experiment as run
 from selfnorm.tasks.completion import Question, answer, decide, read_questions, summary
@@ -320,7 +323,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("calibration", ["none", "mlp"])
+@pytest.mark.parametrize("calibration", ["none", "mlp", "screen", "int8"])
 @pytest.mark.parametrize("int8", [False, True])
 def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     trained: Path, tmp_path: Path, int8: bool, calibration: str
@@ -332,8 +335,10 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     from selfnorm.runs.opening import open_with_text
 
     made, corpus = open_with_text(trained)
-    if calibration == "mlp" and not made.file("calibration.mlp.safetensors").exists():
-        calibrate_run(made, corpus, "mlp")
+    if calibration != "none":
+        calibrate_run(
+            made, corpus, calibration, Budget(rank=4, top=5, preview="int8" if int8 else "float32"), use=False
+        )
     model = load_model(made, calibration=calibration)
     export(model, made.vocab, tmp_path / "m.onnx", exact=True, int8=int8)
     session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
@@ -356,6 +361,22 @@ def test_the_onnx_graph_agrees_with_torch_for_any_batch_and_length(
     if calibration == "mlp":  # what was fitted to a hundredth must not be rounded to a tenth
         kept = onnx.load(tmp_path / "m.onnx").graph.initializer
         assert {"g_rows", "g_w0"} <= {tensor.name for tensor in kept if tensor.data_type == onnx.TensorProto.FLOAT}
+
+
+def test_eight_bits_make_the_whole_graph_small_and_say_their_error(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    assert main(f"export {trained} --calibration none --int8 --out {tmp_path}/m.onnx".split()) == 0
+    assert "nats on average" in capsys.readouterr().err
+    held = {t.name: t.data_type for t in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    assert held["table"] == held["rows"] == onnx.TensorProto.INT8
+    model = load_model(open_run(trained), calibration="none")
+    mean, largest = rounding_error(model, open_run(trained).vocab, tmp_path / "m.onnx")
+    assert 0 < mean < 0.05 and largest < 0.3
+    export(model, open_run(trained).vocab, tmp_path / "f.onnx")
+    assert rounding_error(model, open_run(trained).vocab, tmp_path / "f.onnx")[1] < 1e-4
 
 
 def lists_of(*words: str, count: int = 120) -> list[NBest]:

@@ -17,7 +17,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from selfnorm._util.errors import Diverged, UserError
+from selfnorm._util.change import LOCK, Change
+from selfnorm._util.errors import Busy, Diverged, UserError
+from selfnorm._util.files import holding
 from selfnorm.config.recipe import CriterionSettings, Model, Recipe
 from selfnorm.config.signature import parse_signature
 from selfnorm.config.toml import write_recipe
@@ -26,12 +28,13 @@ from selfnorm.data.corpus import open_corpus
 from selfnorm.data.windows import Window, Windows
 from selfnorm.evaluation.measurement import Measurement, read_measurement
 from selfnorm.nn.model import LanguageModel, build
-from selfnorm.nn.normalizers import Mlp
+from selfnorm.nn.normalizers import Affine, Mlp
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.runs import evaluate
 from selfnorm.runs.calibrate import calibrate_run
+from selfnorm.runs.calibrations import save_calibration
 from selfnorm.runs.evaluate import measure_split
-from selfnorm.runs.folder import forget_measured, open_run
+from selfnorm.runs.folder import changing, derived_names, open_run, stamp
 from selfnorm.runs.history import read_history
 from selfnorm.runs.loading import load_model
 from selfnorm.runs.opening import open_with_text
@@ -194,6 +197,7 @@ def test_damaged_run_folders_are_named(text_file: Path, tmp_path: Path) -> None:
     from selfnorm.runs.opening import load as open_scorer
 
     made = run(tiny(text_file), tmp_path / "run", ["valid", "valid.shift"])
+    made.file("manifest.json").unlink()  # with one, the manifest names them first (tests/runs/test_manifest.py)
     good = (made.folder / "calibration.json").read_text()
     for wrong in ("{}", "[]", '{"kind": "foo"}', ""):
         (made.folder / "calibration.json").write_text(wrong)
@@ -302,17 +306,23 @@ def test_what_was_found_about_replaced_weights_is_not_kept(
 def test_nothing_of_the_old_weights_stands_beside_new_ones(
     text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A calibration that comes in while better weights are being written is of the weights before."""
-    save = drive.save_weights
+    """No calibration can come in while better weights are written; one of the weights before is refused afterwards."""
+    save, tried = drive.save_weights, []
 
-    def slowly(path: Path, model: LanguageModel) -> None:
-        if path.name == "best.safetensors":
-            (path.parent / "calibration.shift.safetensors").write_bytes(b"of the old weights")
-        save(path, model)
+    def slowly(new: Change, name: str, model: LanguageModel) -> None:
+        with pytest.raises(Busy), holding(new.folder / LOCK, 0, ""):
+            pass
+        tried.append(name)
+        save(new, name, model)
 
     monkeypatch.setattr(drive, "save_weights", slowly)
-    made = run(tiny(text_file), tmp_path / "run", [])
-    assert made.file("best.safetensors").exists() and not list(made.folder.glob("calibration*"))
+    made = run(tiny(text_file), tmp_path / "run", ["valid.shift"])
+    before, recipe = stamp(made), tiny(text_file)
+    run(replace(recipe, training=replace(recipe.training, epochs=3)), made.folder, [])
+    assert tried.count("best.safetensors") >= 2 and not list(made.folder.glob("calibration*"))
+    with pytest.raises(UserError, match="replaced"):
+        save_calibration(made, "shift", Affine(12), {}, before)
+    assert not list(made.folder.glob("calibration*")) and not list(made.folder.glob(".*.new"))
 
 
 def test_a_measurement_of_a_replaced_calibration_is_not_kept(
@@ -466,7 +476,8 @@ def test_training_never_touches_files_of_the_user(tmp_path: Path, text_file: Pat
     kept = {name: f"mine: {name}" for name in ("train-set.json", "testing.json", "calibration-notes.md")}
     for name, text in kept.items():
         made.file(name).write_text(text)
-    assert "valid.json" in forget_measured(made)
+    with changing(made) as new:
+        assert "valid.json" in new.remove(derived_names())
     assert {name: made.file(name).read_text() for name in kept} == kept
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST, wide
 from selfnorm.calibration.base import Advance, Budget, Task
 from selfnorm.calibration.shift import Shift
 from selfnorm.nn.normalizers import Affine
@@ -35,16 +36,14 @@ class LeastSquares(Shift):
 
 def least_squares(pairs: Iterable[tuple[Tensor, Tensor]], d: int, advance: Advance = lambda n: None) -> Affine:
     """The affine function of x nearest to z, for pairs of x (n, d) and z (n,)."""
-    gram, moment = torch.zeros(d + 1, d + 1, dtype=torch.float64), torch.zeros(d + 1, dtype=torch.float64)
+    gram = torch.zeros(d + 1, d + 1, dtype=torch.float64, device=HOST)  # sums are kept on the host
+    moment, device = gram.new_zeros(d + 1), HOST
     for c, log_z in pairs:
-        x = torch.cat([c.double(), torch.ones(len(c), 1, dtype=torch.float64)], dim=1)
-        gram += x.t() @ x
-        moment += x.t() @ log_z.double()
+        device, kind = c.device, wide(c.device)
+        x = torch.cat([c.to(kind), c.new_ones(len(c), 1, dtype=kind)], dim=1)
+        gram += (x.t() @ x).cpu()
+        moment += (x.t() @ log_z.to(kind)).cpu()
         advance(len(c))
-    ridge = 1e-8 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64)
-    solution = torch.linalg.solve(gram + ridge, moment)
-    normalizer = Affine(len(gram) - 1)
-    with torch.no_grad():
-        normalizer.a.copy_(solution[:-1])
-        normalizer.b.copy_(solution[-1])
-    return normalizer
+    ridge = 1e-8 * gram.diagonal().mean() * torch.eye(len(gram), dtype=torch.float64, device=HOST)
+    solution = torch.linalg.solve(gram + ridge, moment).float().to(device)
+    return Affine.of(solution[:-1], solution[-1])

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import make_rng
 from selfnorm._util.errors import UserError, nearest
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output
@@ -74,7 +75,7 @@ class Task:
     held_out: Contexts
     budget: Budget = field(default_factory=Budget)
     counts: Tensor | None = None
-    rng: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(1))
+    rng: torch.Generator = field(default_factory=lambda: make_rng(1))
     advance: Advance = lambda n: None
     start: float = field(default_factory=time.monotonic)
 

@@ -37,9 +37,9 @@ def held_out(head: Output, normalizer: Normalizer, contexts: Contexts, most: int
     )  # it may replace the head's own, or come on top
     with torch.no_grad():
         for c in contexts(most):
-            exact = head.log_z(c).double()
+            exact = head.log_z(c).cpu().double()
             before.append(exact)
-            after.append(exact - normalizer(c).double() if applied is None else applied.log_z(c).double())
+            after.append(exact - normalizer(c).cpu().double() if applied is None else applied.log_z(c).cpu().double())
     raw, left = torch.cat(before), torch.cat(after)
     place = max(1, math.ceil(0.99 * len(left)))
     return HeldOut(

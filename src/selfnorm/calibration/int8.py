@@ -11,6 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
 from selfnorm.nn.int8 import Int8Rows, balance
@@ -46,7 +47,11 @@ class Quantization:
     options = ("contexts", "top")
 
     def fit(self, task: Task) -> tuple[Int8, Budget]:
-        head, count, largest = task.head.without_normalizer(), 0, torch.zeros(task.head.d)
+        head, count, largest = (
+            task.head.without_normalizer(),
+            0,
+            task.head.weight.new_zeros(task.head.d, dtype=torch.float32),
+        )
         for c in task.contexts(min(task.budget.contexts, CONTEXTS)):
             largest, count = torch.maximum(largest, c.float().abs().amax(0)), count + len(c)
             task.advance(len(c))
@@ -54,7 +59,12 @@ class Quantization:
         pieces = torch.split(head.weight, 4096)
         rows, scales = zip(*(Int8Rows.quantized(piece.float() * factor) for piece in pieces), strict=True)
         top = min(task.budget.top or TOP, head.V)
-        tensors = {"factor": factor, "rows": torch.cat(rows), "row_scale": torch.cat(scales), "top": torch.tensor(top)}
+        tensors = {
+            "factor": factor,
+            "rows": torch.cat(rows),
+            "row_scale": torch.cat(scales),
+            "top": torch.tensor(top, device=HOST),
+        }
         return Int8(head, tensors), replace(task.budget, contexts=count, top=top)
 
     def load(self, tensors: dict[str, Tensor], head: Output) -> Int8:

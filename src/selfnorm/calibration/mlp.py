@@ -6,16 +6,17 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST, device_of, host_of, moved, to_host, wide
 from selfnorm.calibration.affine import least_squares
 from selfnorm.calibration.base import Advance, Budget, Task, scratch_file
 from selfnorm.nn.normalizers import Mlp
 from selfnorm.nn.output import Output
+from selfnorm.registry.calibrations import multiply_adds
 
 SAMPLE = 2048  # contexts that decide which rows matter where no counts are given
 
@@ -35,12 +36,13 @@ class Network:
         c_file, z_file = scratch_file(budget.contexts, head.d), scratch_file(budget.contexts)
         place = 0
         for c, log_z in task.pairs(head):
-            c_file[place : place + len(c)], z_file[place : place + len(c)] = c.numpy(), log_z.numpy()
+            c_file[place : place + len(c)], z_file[place : place + len(c)] = to_host(c), to_host(log_z)
             place += len(c)
             task.advance(len(c))
             if time.monotonic() - task.start > 30 * budget.minutes:  # half of the time; the other half is for fitting
                 break
-        network = Mlp(head.d, budget.hidden, min(budget.frequent, head.V))
+        with torch.device(head.weight.device):
+            network = Mlp(head.d, budget.hidden, min(budget.frequent, head.V))
         start_rows(network, head, rows_that_matter(head, c_file[:place], task.counts, min(budget.frequent, head.V)))
         passes = fit(network, c_file[:place], z_file[:place], budget, task.rng, task.advance, task.start)
         return network.requires_grad_(False), replace(budget, contexts=place, passes=passes)
@@ -49,7 +51,8 @@ class Network:
         biases = [name for name in tensors if name.startswith("network.") and name.endswith(".bias")]
         biases.sort(key=lambda name: int(name.split(".")[1]))
         hidden = [len(tensors[name]) for name in biases[:-1]]
-        normalizer = Mlp(head.d, hidden, len(tensors.get("frequent.bias", ())))
+        with torch.device(head.weight.device):
+            normalizer = Mlp(head.d, hidden, len(tensors.get("frequent.bias", ())))
         normalizer.load_state_dict(tensors)
         return normalizer.requires_grad_(False)
 
@@ -57,19 +60,20 @@ class Network:
         return count * (1 + budget.passes)
 
     def cost(self, budget: Budget, V: int, d: int) -> float:
-        sizes = [d + bool(budget.frequent), *budget.hidden, 1]
-        return float(budget.frequent * d + sum(a * b for a, b in pairwise(sizes)))
+        return multiply_adds("mlp", d, {"hidden": budget.hidden, "frequent": budget.frequent}) or 0.0
 
 
 def rows_that_matter(head: Output, c: np.ndarray, counts: Tensor | None, most: int) -> Tensor:
     """The words whose part of the sum is computed: the most frequent, or where no counts are given those with the largest mean
     probability over some contexts. Ids are never taken to be sorted by frequency."""
     if counts is None:
-        counts = torch.zeros(head.V, dtype=torch.float64)
+        device = head.weight.device
+        counts = torch.zeros(head.V, dtype=wide(device), device=device)
+        some = torch.from_numpy(c[:: max(1, len(c) // SAMPLE)][:SAMPLE].copy()).to(device)
         with torch.no_grad():
-            for piece in torch.split(torch.from_numpy(c[:: max(1, len(c) // SAMPLE)][:SAMPLE].copy()), 64):
-                counts += head.all_m(piece).float().softmax(-1).double().sum(0)
-    return counts.argsort(descending=True, stable=True)[:most]
+            for piece in torch.split(some, 64):
+                counts += head.all_m(piece).float().softmax(-1).to(counts.dtype).sum(0)
+    return counts.argsort(descending=True, stable=True)[:most].to(head.weight.device)
 
 
 def start_rows(network: Mlp, head: Output, words: Tensor) -> None:
@@ -88,8 +92,9 @@ def fit(
 
     Returns the passes made.
     """
+    device = device_of(network)
     with torch.no_grad():
-        pieces = ((network.features(x), z) for x, z in _pieces(c, log_z))
+        pieces = ((network.features(x.to(device)), z.to(device)) for x, z in _pieces(c, log_z))
         network.affine.load_state_dict(least_squares(pieces, network.affine.a.numel()).state_dict())
         network.scatter(rng)
     return _descend(network, c, log_z, budget, rng, start or time.monotonic(), advance)
@@ -114,11 +119,13 @@ def _descend(
     steps = math.ceil(budget.passes * -(-count // size))
     optimizer = torch.optim.AdamW(normalizer.parameters(), lr=2e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps + 1, pct_start=0.15)
+    device = device_of(normalizer)
     for c, log_z in _batches(c_file, z_file, size, steps, rng):
-        loss = (normalizer(c) - log_z).square().mean()
+        loss = (normalizer(moved(c, device)) - moved(log_z, device)).square().mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimizer.step()
+        with torch.device(HOST):  # torch keeps the count of steps there
+            optimizer.step()
         schedule.step()
         advance(len(c))
         made += 1
@@ -131,12 +138,12 @@ def _batches(
     c_file: np.ndarray, z_file: np.ndarray, size: int, steps: int, rng: torch.Generator
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Shuffled batches: random large pieces of the file, shuffled inside, so that reading stays sequential."""
-    piece = min(len(c_file), 131_072)
+    piece, host = min(len(c_file), 131_072), host_of(rng)
     while True:
-        for at in torch.randperm(-(-len(c_file) // piece), generator=rng).tolist():
+        for at in torch.randperm(-(-len(c_file) // piece), generator=host, device=HOST).tolist():
             c = torch.from_numpy(c_file[at * piece : (at + 1) * piece])
             log_z = torch.from_numpy(z_file[at * piece : (at + 1) * piece])
-            for chosen in torch.split(torch.randperm(len(c), generator=rng), size):
+            for chosen in torch.split(torch.randperm(len(c), generator=host, device=HOST), size):
                 yield c[chosen], log_z[chosen]
                 steps -= 1
                 if steps <= 0:

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from selfnorm._util.console import progress as bar
 from selfnorm._util.console import silent
+from selfnorm._util.devices import make_rng, moved
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
-from selfnorm._util.tensors import read_tensors
+from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.calibration.base import Calibration, Contexts, Task, make_budget
 from selfnorm.calibration.choose import choose
 from selfnorm.calibration.heldout import held_out
@@ -84,7 +84,9 @@ def fit_normalizer(
     out = (np.arange(len(rows)) // size) % EVERY == EVERY - 1
     most = make_budget({"contexts": int((~out).sum()), **budget})
     most = replace(most, contexts=min(most.contexts, int((~out).sum())))
-    task = Task(head, _pieces(rows, ~out), _pieces(rows, out), most, counts, torch.Generator().manual_seed(seed))
+    device = head.weight.device
+    rng = make_rng(seed, device)
+    task = Task(head, _pieces(rows, ~out, device), _pieces(rows, out, device), most, counts, rng)
     with nullcontext() if progress else silent():
         if kind == "auto":
             normalizer = _chosen(task, 0.15 if cost is None and sigma is None else cost, sigma)
@@ -111,15 +113,16 @@ def digest_of(head: Output) -> str:
     digest = hashlib.sha256(head.link.encode())
     for tensor in (head.weight, head.bias):
         for piece in torch.split(tensor.detach(), 4096):
-            digest.update(piece.float().contiguous().numpy().tobytes())
+            digest.update(piece.float().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
 def save_normalizer(path: Path | str, normalizer: Normalizer, head: Output) -> None:
     """One safetensors file, with a digest of the head it belongs to."""
     about = {"kind": normalizer.kind_name, "head": digest_of(head)}
-    with atomic(Path(path)) as temporary:
-        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=about)
+    tensors = {name: t.contiguous() for name, t in normalizer.state_dict().items()}
+    with atomic(Path(path), bytes_of(tensors)) as temporary:
+        write_tensors(temporary, tensors, about)
 
 
 def load_normalizer(path: Path | str, head: Output) -> Normalizer:
@@ -139,7 +142,7 @@ def _spool(contexts: Tensor | Iterable[Tensor], d: int) -> np.ndarray:
     """All contexts (n, d) as float32 in an unnamed file: they need not fit in memory."""
     with tempfile.TemporaryFile(prefix="selfnorm-") as handle:
         for c in [contexts] if isinstance(contexts, Tensor | np.ndarray) else contexts:
-            c = torch.as_tensor(c)
+            c = c if isinstance(c, Tensor) else torch.from_numpy(np.asarray(c))
             if c.dim() != 2 or c.shape[1] != d:
                 raise UserError(f"contexts must be (n, {d}), as the head's rows are; found {tuple(c.shape)}.")
             if not bool(torch.isfinite(c).all()):
@@ -151,12 +154,12 @@ def _spool(contexts: Tensor | Iterable[Tensor], d: int) -> np.ndarray:
         return np.memmap(handle, np.float32, "r+", shape=(size, d)) if size else np.zeros((0, d), np.float32)
 
 
-def _pieces(rows: np.ndarray, chosen: np.ndarray, size: int = 4096) -> Contexts:
+def _pieces(rows: np.ndarray, chosen: np.ndarray, device: torch.device, size: int = 4096) -> Contexts:
     def pieces(most: int) -> Iterator[Tensor]:
         for at in range(0, len(rows), size):
             piece = rows[at : at + size][chosen[at : at + size]][:most]
             if len(piece):
-                yield torch.from_numpy(np.ascontiguousarray(piece))
+                yield moved(torch.from_numpy(np.ascontiguousarray(piece)), device)
             most -= len(piece)
             if most <= 0:
                 return

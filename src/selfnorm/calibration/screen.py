@@ -18,6 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST, wide
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
@@ -80,7 +81,7 @@ class Screening:
         mean, covariance, sample, count = moments(task)
         rank, top = min(budget.rank, head.d), min(budget.top or TOP, head.V)
         tensors = screen_tensors(head, mean, covariance, rank, budget.preview, sample)
-        tensors["top"] = torch.tensor(top)
+        tensors["top"] = torch.tensor(top, device=HOST)
         return Screen(head, tensors), replace(budget, contexts=count, rank=rank, top=top)
 
     def load(self, tensors: dict[str, Tensor], head: Output) -> Screen:
@@ -96,19 +97,20 @@ class Screening:
 
 def slope(link: str, step: float = 1e-3) -> float:
     """The slope of a link at 0: what a small score is multiplied by."""
-    ends = link_of(link)(torch.tensor([-step, step], dtype=torch.float64))
+    ends = link_of(link)(torch.tensor([-step, step], dtype=torch.float64, device=HOST))
     return float(ends[1] - ends[0]) / (2 * step)
 
 
 def moments(task: Task) -> tuple[Tensor, Tensor, Tensor, int]:
     """Mean (d,) and covariance (d, d) in float64, a sample of the contexts (n, d), and how many there were."""
     d = task.head.d
-    total, squares, count = torch.zeros(d, dtype=torch.float64), torch.zeros(d, d, dtype=torch.float64), 0
+    squares = torch.zeros(d, d, dtype=torch.float64, device=HOST)
+    total, count = squares.new_zeros(d), 0
     sample = []
     for c in task.contexts(min(task.budget.contexts, CONTEXTS)):
-        x = c.double()
-        total, squares, count = total + x.sum(0), squares + x.t() @ x, count + len(x)
-        sample.append(c[:: max(1, len(c) // 64)])
+        x = c.to(wide(c.device))
+        total, squares, count = total + x.sum(0).cpu(), squares + (x.t() @ x).cpu(), count + len(x)
+        sample.append(c[:: max(1, len(c) // 64)].cpu())
         task.advance(len(c))
     mean = total / count
     return mean, squares / count - torch.outer(mean, mean), torch.cat(sample), count
@@ -117,12 +119,12 @@ def moments(task: Task) -> tuple[Tensor, Tensor, Tensor, int]:
 def screen_tensors(
     head: Output, mean: Tensor, covariance: Tensor, rank: int, kind: str, sample: Tensor
 ) -> dict[str, Tensor]:
-    """The preview of a head for contexts of this mean and covariance."""
+    """The preview of a head for contexts of this mean and covariance. Made once, on the host, in float64."""
     values, vectors = torch.linalg.eigh(covariance)
     root = values.clamp(min=max(1e-10 * float(values.max()), 1e-30)).sqrt()
     half = vectors * root  # S^½ up to a rotation: half·halfᵀ = S
     gram = torch.zeros_like(covariance)
-    for weight in torch.split(head.weight, 4096):
+    for weight in torch.split(head.weight.cpu(), 4096):
         scaled = weight.double() @ half
         gram += scaled.t() @ scaled
     importance, basis = torch.linalg.eigh(gram)
@@ -132,13 +134,13 @@ def screen_tensors(
     project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt()], dim=1)
     steepness = slope(head.link)  # the link multiplies the half variance by its slope once more
     rows, offset = [], []
-    for weight, bias in zip(torch.split(head.weight, 4096), torch.split(head.bias, 4096), strict=True):
+    for weight, bias in zip(torch.split(head.weight.cpu(), 4096), torch.split(head.bias.cpu(), 4096), strict=True):
         scaled = weight.double() @ half
         kept = scaled @ basis[:, :rank]
         variance = (scaled.square().sum(1) - kept.square().sum(1)).clamp(min=0)
         rows.append(torch.cat([kept, steepness * variance.unsqueeze(1) / 2], dim=1).float())
         offset.append((weight.double() @ mean + bias.double().view(-1)).float())
-    preview, scale, factor = torch.cat(rows), torch.ones(0), torch.ones(rank + 1)
+    preview, scale, factor = torch.cat(rows), torch.ones(0, device=HOST), torch.ones(rank + 1, device=HOST)
     if kind == "int8":
         factor = balance(preview, directions(sample, mean.float(), project.float(), rank).abs().amax(0))
         preview, scale = Int8Rows.quantized(preview * factor)

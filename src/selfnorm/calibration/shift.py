@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import wide
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.nn.normalizers import Affine
 from selfnorm.nn.output import Output
@@ -19,16 +20,12 @@ class Shift:
         total, count = 0.0, 0
         with torch.no_grad():
             for c in task.held_out(1 << 62):
-                total, count = total + float(task.head.log_z(c).double().sum()), count + len(c)
-        normalizer = Affine(task.head.d)
-        with torch.no_grad():
-            normalizer.b.fill_(total / count)
-        return normalizer, task.budget
+                total, count = total + float(task.head.log_z(c).to(wide(c.device)).sum()), count + len(c)
+        zero = task.head.weight.new_zeros(task.head.d, dtype=torch.float32)
+        return Affine.of(zero, zero.new_tensor(total / count)), task.budget
 
     def load(self, tensors: dict[str, Tensor], head: Output) -> Affine:
-        normalizer = Affine(head.d)
-        normalizer.load_state_dict(tensors)
-        return normalizer
+        return Affine.of(tensors["a"], tensors["b"])
 
     def work(self, budget: Budget, count: int) -> float:
         return 0

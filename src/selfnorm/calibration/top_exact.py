@@ -23,8 +23,13 @@ class TopExact(Normalizer):
     def __init__(self, head: Output, tensors: dict[str, Tensor]) -> None:
         super().__init__()
         for name, tensor in tensors.items():
-            self.register_buffer(name, tensor)
+            self.register_buffer(name, tensor.to(head.weight.device))
+        self.count = int(tensors["top"])
         self._head = (head.without_normalizer(),)  # in a tuple: it is not a part of this module
+
+    @property
+    def head(self) -> Output:
+        return self._head[0]
 
     def preview_scores(self, c: Tensor) -> Tensor:
         """w·c + b_w of all words (n, V), approximately, before the link."""
@@ -43,7 +48,7 @@ class TopExact(Normalizer):
 
     def _log_z(self, head: Output, c: Tensor) -> Tensor:
         m = link_of(head.link)(self.preview_scores(c))
-        words = m.topk(int(self.top), dim=1, sorted=False).indices
+        words = m.topk(self.count, dim=1, sorted=False).indices
         return m.scatter_(1, words, exact_scores(head, c, words)).logsumexp(1)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import signal
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from selfnorm import __version__
+from selfnorm._util.disk import REASONS, StorageError, storage_sentence
 from selfnorm._util.errors import Diverged, UserError
+from selfnorm._util.manifest import trusting
 from selfnorm.cli import (
     audit,
     bench,
@@ -35,9 +38,11 @@ from selfnorm.cli import (
     verdict,
 )
 
+TRUST = "--trust"
 app = App(
     name="selfnorm",
-    help="Language models that need no softmax when they are used: train, measure, calibrate, score.",
+    help="Language models that need no softmax when they are used: train, measure, calibrate, score. "
+    "Every command takes --trust: use a run's files as they are, though they differ from its manifest.",
     version=__version__,
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
@@ -48,6 +53,7 @@ COMMANDS = (
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command)
+app.register_install_completion_command(help="Make the shell complete commands and options (bash, zsh, fish).")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,9 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         given = sys.argv[1:] if arguments is None else arguments
-        with _messages(errors), _terminable():
+        with _messages(errors), _terminable(), trusting(TRUST in given):
             app(
-                given,
+                [argument for argument in given if argument != TRUST],
                 exit_on_error=False,
                 print_error=True,
                 error_console=Console(stderr=True),
@@ -84,13 +90,20 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except StorageError as error:
+        errors.print(f"stopped: {error.strerror}", markup=False)
+        return 1
     except OSError as error:
+        if error.errno in REASONS:
+            place = Path(error.filename or tempfile.gettempdir())
+            errors.print(f"stopped: {storage_sentence(error.errno, place)}", markup=False)
+            return 1
         where = f"{error.filename}: " if error.filename else ""
         errors.print(
             f"error: {where}{error.strerror or error}. Check the path, its permissions and the space left.",
             markup=False,
         )
-        return 1 if error.errno == errno.ENOSPC else 2
+        return 2
     return 0
 
 

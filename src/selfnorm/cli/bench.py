@@ -15,7 +15,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json, write_text
 from selfnorm._util.machine import command_line, environment
 from selfnorm._util.memory import keep_freed_memory
-from selfnorm.cli.options import Json
+from selfnorm.cli.options import Device, Json
 
 Numbers = Annotated[list[int] | None, Parameter(negative="", consume_multiple=True)]
 Names = Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)]
@@ -36,7 +36,7 @@ def app() -> App:
 
 def steps(
     *, d: Numbers = None, vocab: Numbers = None, criteria: Names = None, rounds: int = 7, threads: int = 2,
-    to: Path | None = None, json_: Json = False,
+    device: Device = "cpu", to: Path | None = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Seconds per training step of each criterion against the vocabulary, and the ratio to its floor.
 
@@ -53,12 +53,14 @@ def steps(
     to
         Also write into this folder: the JSON after each d and V, a plot at the end.
     """
+    from selfnorm._util.devices import choose
     from selfnorm.registry.criteria import CRITERIA
     from selfnorm.studies.bench.steps import bench_steps, planned
 
     _check(d, vocab, rounds, threads)
+    where = choose(device)
     plan = planned(d or [100, 650], vocab or [10_000, 33_278, 100_000, 300_000, 1_000_000], criteria or list(CRITERIA))
-    jobs = [(len(names), partial(bench_steps, one, V, names, rounds)) for one, V, names in plan]
+    jobs = [(len(names), partial(bench_steps, one, V, names, rounds, where)) for one, V, names in plan]
     _show("steps", _run("steps", jobs, threads, to), "seconds", to, json_)
 
 
@@ -68,6 +70,7 @@ def scoring(
     vocab: Numbers = None,
     rounds: int = 7,
     threads: int = 2,
+    device: Device = "cpu",
     to: Path | None = None,
     json_: Json = False,
 ) -> None:
@@ -84,11 +87,13 @@ def scoring(
     to
         Also write the JSON and a plot into this folder.
     """
+    from selfnorm._util.devices import choose
     from selfnorm.studies.bench.scoring import NAMES, bench_scoring
 
     _check(d, vocab, rounds, threads)
+    where = choose(device)
     sizes = [(one, V) for one in d or [650] for V in vocab or [10_000, 33_278, 100_000, 800_000]]
-    jobs = [(len(NAMES), partial(bench_scoring, one, V, rounds)) for one, V in sizes]
+    jobs = [(len(NAMES), partial(bench_scoring, one, V, rounds, where)) for one, V in sizes]
     _show("scoring", _run("scoring", jobs, threads, to), "seconds_per_1000_words", to, json_)
 
 
@@ -122,9 +127,10 @@ def _run(name: str, jobs: Sequence[tuple[int, Job]], threads: int, to: Path | No
 def _show(name: str, found: dict[str, Any], key: str, to: Path | None, as_json: bool) -> None:
     rows = found["rows"]
     if to is not None:
-        from selfnorm.report.plots import lines_against_v
+        from selfnorm.report.charts.against_v import against_v
+        from selfnorm.report.charts.figure import svg
 
-        write_text(to / f"{name}.svg", lines_against_v(rows, key))
+        write_text(to / f"{name}.svg", svg(against_v(rows, key, name)))
         say(f"in {to}: {name}.json, {name}.svg")
     if as_json:
         print(json.dumps(found))

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from selfnorm._util.console import say, table
 from selfnorm._util.errors import UserError
-from selfnorm.cli.options import From, Json
+from selfnorm.cli.options import Device, From, Json
 from selfnorm.registry.calibrations import check_kind
 
 
@@ -32,6 +32,7 @@ def calibrate(
     other: Annotated[list[Path] | None, Parameter(negative="")] = None,
     stored: Annotated[bool, Parameter(negative="")] = False,
     from_: From = "",
+    device: Device = "",
     json_: Json = False,
 ) -> None:
     """Subtract an estimate of log Z from every score of a trained model, without retraining. Stored in the run and used from then on.
@@ -89,7 +90,7 @@ def calibrate(
         if json_:
             print(json.dumps({"kind": with_}))
         return
-    opened, corpus = open_with_text(run, from_)
+    opened, corpus = open_with_text(run, from_, device)
     budget = Budget(contexts, passes, minutes, tuple(hidden or (128, 128)), frequent, rank, top, preview)
     if by_budget:
         with_, found = calibrate_by_budget(opened, corpus, cost, sigma, budget)

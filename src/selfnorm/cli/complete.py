@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
-from selfnorm.cli.options import Hf, Json, Kind, load_either
+from selfnorm.cli.options import Device, Hf, Json, Kind, load_either
 
 if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def complete(
     run: Path, questions: Path, answers: Path | None = None, /, *, to: Path | None = None, calibration: Kind = None,
-    ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999, hf: Hf = None,
-    json_: Json = False,
+    ngram: Path | None = None, exact: Annotated[bool, Parameter(negative="")] = False, confidence: float = 0.999,
+    device: Device = "", hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Fill the gap of each question with the choice that makes the sentence most probable, with and without log Z.
 
@@ -54,9 +54,9 @@ def complete(
     if str(run).startswith("hf:"):
         if to is not None or ngram is not None:
             raise UserError("--to and --ngram are for runs of ours: leave them out with hf:FOLDER.")
-        _language_model(load_either(run, calibration, hf), asked, exact, confidence, json_)
+        _language_model(load_either(run, calibration, hf, device), asked, exact, confidence, json_)
         return
-    opened = open_run(run)
+    opened = open_run(run, device)
     kind = opened.kind(calibration)
     if exact:
         _decided(opened.scorer(normalized=True, calibration=kind), asked, confidence, json_)

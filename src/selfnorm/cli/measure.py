@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say, table
-from selfnorm.cli.options import From, Json, Kind
+from selfnorm.cli.options import Device, From, Json, Kind
 
 
 def measure(
@@ -25,6 +25,7 @@ def measure(
         Path | None, Parameter(help="Also write every word's numbers: FILE.csv, .jsonl or .parquet.")
     ] = None,
     from_: From = "",
+    device: Device = "",
     json_: Json = False,
 ) -> None:
     """Measure mu_z, sigma_z, perplexity, u_perplexity and the correlation of entropy and log Z, with 95 % intervals.
@@ -39,7 +40,7 @@ def measure(
     from selfnorm.runs.evaluate import measure_split, tokens_of_split
     from selfnorm.runs.opening import open_with_text
 
-    opened, corpus = open_with_text(run, from_)
+    opened, corpus = open_with_text(run, from_, device)
     found = measure_split(opened, corpus, split, calibration)
     if per_word is not None:
         write_columns(per_word, tokens_of_split(opened, corpus, split, calibration))

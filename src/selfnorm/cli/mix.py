@@ -11,12 +11,13 @@ from cyclopts import Parameter
 from selfnorm._util.console import table
 from selfnorm._util.files import write_json
 from selfnorm._util.machine import command_line, today
-from selfnorm.cli.options import Json, Kind
+from selfnorm.cli.options import Device, Json, Kind
 
 
 def mix(
     run: Path, arpa: Path, held_out: Path, text: Path, /, *, calibration: Kind = None,
-    to: Path | None = None, unnormalized: Annotated[bool, Parameter(negative="")] = False, json_: Json = False,
+    to: Path | None = None, unnormalized: Annotated[bool, Parameter(negative="")] = False, device: Device = "",
+    json_: Json = False,
 ) -> None:  # fmt: skip
     """Mix a model with an n-gram model, word by word: the weight is tuned on one text and measured on another.
 
@@ -39,7 +40,7 @@ def mix(
     from selfnorm.tasks.nbest.base import lines_of
     from selfnorm.tasks.ngram import Ngram, mixture, word_scores
 
-    scorer, other = load(run, not unnormalized, calibration), Ngram(arpa)
+    scorer, other = load(run, not unnormalized, calibration, device=device), Ngram(arpa)
     found = mixture(*(word_scores(scorer, other, lines_of(path)) for path in (held_out, text)))
     if to is not None:
         row = {"model": run.name, "n-gram": arpa.name, **{k: f"{v:.3f}" for k, v in found.__dict__.items()}}

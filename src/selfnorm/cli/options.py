@@ -35,6 +35,9 @@ Format = Annotated[
 SkipBad = Annotated[
     bool, Parameter(negative="", help="Skip lines (in JSON: hypotheses) that cannot be read, and count them.")
 ]
+Device = Annotated[
+    str, Parameter(help="cpu, cuda, cuda:1, mps or auto. Without it: as the run was trained, where that is here.")
+]
 Tokenized = Annotated[
     bool, Parameter(negative="", help="The text is tokenized already: words separated by spaces, taken as they are.")
 ]
@@ -53,6 +56,8 @@ MANY = 0.2  # of the words unknown: worth a warning
 
 
 def warn_of_unknown(unknown: Unknown) -> None:
+    if unknown.marks:
+        say(f"The text has the word <eos> {unknown.marks:,} times: each is scored as the end of a sentence.")
     if unknown.share > MANY:
         say(
             f"{unknown.unknown:,} of {unknown.words:,} words are not in the vocabulary. Is the text tokenized as the training text was?"
@@ -66,12 +71,19 @@ def check_jobs(asked: int) -> int:
     return asked or os.cpu_count() or 1
 
 
-def load_either(run: Path, calibration: str | None, settings: list[str] | None) -> Scorer:
+def refuse_hf(run: Path, option: str, value: str = "given") -> None:
+    """Options of run folders are refused for models of transformers."""
+    if str(run).startswith("hf:") and value not in ("", "cpu", "auto"):
+        raise UserError(f"{option} is for run folders; {run} is a model of transformers. Leave it out.")
+
+
+def load_either(run: Path, calibration: str | None, settings: list[str] | None, device: str = "") -> Scorer:
     """A scorer with log Z of a run folder, or of a model of transformers (hf:FOLDER)."""
+    refuse_hf(run, "--device", device)
     if str(run).startswith("hf:"):
         from selfnorm.hf.scorer import open_scorer
 
         return open_scorer(str(run), True, calibration, settings or [])
     from selfnorm.runs.opening import load
 
-    return load(run, normalized=True, calibration=calibration)
+    return load(run, normalized=True, calibration=calibration, device=device)

@@ -16,6 +16,7 @@ def report(
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("report.html"),
     title: str = "selfnorm report",
+    figures: Path | None = None,
     index: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Turn every measurement below a folder into one self-contained page, or into Markdown or CSV tables.
@@ -26,6 +27,10 @@ def report(
         A run, a study folder or results/.
     out
         report.html, report.md or report.csv.
+    title
+        Title of the page.
+    figures
+        Also write every figure into this folder, as SVG with real text and as PNG, for papers.
     index
         Write FOLDER/README.md instead: one row per run, with its command, version and main numbers.
     """
@@ -37,5 +42,5 @@ def report(
         return
     from selfnorm.report.page import write_report
 
-    tables = write_report(folder, out, title)
-    say(f"{len(tables)} tables: {out}")
+    tables = write_report(folder, out, title, figures=figures)
+    say(f"{len(tables)} tables: {out}" + (f"; figures: {figures}" if figures else ""))

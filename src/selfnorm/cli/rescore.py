@@ -13,7 +13,19 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
-from selfnorm.cli.options import Format, Hf, Json, Kind, Normalized, SkipBad, Tokenized, warn_of_unknown
+from selfnorm.cli.cluster import Jobs, On, run_settings, score_on_ray
+from selfnorm.cli.options import (
+    Device,
+    Format,
+    Hf,
+    Json,
+    Kind,
+    Normalized,
+    SkipBad,
+    Tokenized,
+    refuse_hf,
+    warn_of_unknown,
+)
 
 if TYPE_CHECKING:
     from selfnorm.runs.folder import Run
@@ -38,8 +50,8 @@ def rescore(
     temperature: float | None = None, to: Path | None = None,
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
     beam_size: int | None = None, paths: int = 100, workers: int = 1,
-    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False, hf: Hf = None,
-    json_: Json = False,
+    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False,
+    device: Device = "", on: On = "here", jobs: Jobs = 0, shard: int = 2000, hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
 
@@ -73,7 +85,7 @@ def rescore(
     temperature
         Of --print confidence: totals are divided by it. --tune finds it.
     to
-        Write here instead of to stdout: the whole file or nothing.
+        Write here instead of to stdout: the whole file or nothing. With --on ray: a folder for the parts and the manifest.
     beam_size
         Hypotheses per list, for NeMo's files, which do not say where a list ends.
     paths
@@ -87,6 +99,8 @@ def rescore(
         Of --exact: how sure it must be that what was not computed changes nothing.
     unk_penalty
         Added to the score of every word outside the vocabulary.
+    shard
+        With --on ray: lists of a shard, at least.
     """
     from selfnorm.runs.folder import open_run
     from selfnorm.tasks.nbest.base import Reading
@@ -100,12 +114,32 @@ def rescore(
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
     mode, weights = "all" if normalized else str(exact), Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
+    if on == "ray":
+        refuse_hf(run, "--on ray")
+        if format_ != "jsonl" or skip_bad or json_ or print_ == "confidence":
+            raise UserError("--on ray takes lists in jsonl, without --skip-bad, --json and --print confidence.")
+        if any(x is not None for x in (tune, test, references, ngram)):
+            raise UserError(
+                "--on ray takes weights, not references or n-grams: find weights here first, with --tune on fewer lists."
+            )
+        settings = {
+            "lm_weight": lm_weight,
+            "word_penalty": word_penalty,
+            "old_lm_weight": old_lm_weight,
+            "confidence": confidence,
+        }
+        texts = {"print": print_, "tokenized": tokenized, "exact": mode}
+        kept = run_settings(open_run(run, device), mode != "none", calibration, unk_penalty)
+        score_on_ray("rescore", settings | texts | kept, lists, to, jobs, shard)
+        return
     if str(run).startswith("hf:"):
+        refuse_hf(run, "--device", device)
         if workers > 1 or unk_penalty:
             raise UserError("--workers and --unk-penalty are for runs of ours: leave them out with hf:FOLDER.")
-        scorer, mode = _language_model(str(run), calibration, mode, hf or [])
+        mode = "all" if calibration in (None, "none") and mode != "none" else mode
+        scorer = _language_model(str(run), calibration, mode, hf or [])
     else:
-        opened = open_run(run)
+        opened = open_run(run, device)
         scorer = opened.scorer(mode != "none", calibration, unk_penalty).with_log_z(mode == "all")
         say(_calibrated(opened, calibration, mode))
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
@@ -134,14 +168,13 @@ def rescore(
     _report(rescorer, session, reading, facts)
 
 
-def _language_model(name: str, calibration: str | None, exact: str, settings: list[str]) -> tuple[Scorer, str]:
-    """A model of transformers, and how exact it is used: without a calibration log Z is computed everywhere."""
+def _language_model(name: str, calibration: str | None, exact: str, settings: list[str]) -> Scorer:
+    """A model of transformers; without a calibration its log Z is computed everywhere."""
     from selfnorm.hf.scorer import open_scorer
 
-    exact = "all" if calibration in (None, "none") and exact != "none" else exact
     scorer = open_scorer(name, exact != "none", calibration, settings).with_log_z(exact == "all")
     say(f"a sentence is read as: {scorer.words.shown('this is one i know')}")
-    return scorer, exact
+    return scorer
 
 
 def _lines(what: str, session: Session, writer: Writer, nbest: NBest, table: Table) -> Iterator[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,17 +12,18 @@ from cyclopts import Parameter
 from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
-from selfnorm.cli.options import Hf, Json, Kind, Normalized, Tokenized, warn_of_unknown
+from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
+from selfnorm.cli.options import Device, Hf, Json, Kind, Normalized, Tokenized, refuse_hf, warn_of_unknown
 
 if TYPE_CHECKING:
-    from selfnorm.data.vocab import Unknown
     from selfnorm.scoring.scorer import Scorer
 
 
 def score(
     run: Path, text: Path | None = None, /, *, normalized: Normalized = False, per_word: Annotated[bool, Parameter(negative="")] = False,
     eos: bool = True, log10: Annotated[bool, Parameter(negative="")] = False, unk_penalty: float = 0.0,
-    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, hf: Hf = None, json_: Json = False,
+    calibration: Kind = None, table: Path | None = None, tokenized: Tokenized = False, device: Device = "", hf: Hf = None,
+    json_: Json = False, on: On = "here", to: To = None, jobs: Jobs = 0, shard: int = 20_480,
 ) -> None:  # fmt: skip
     """Score sentences, one per line, from a file or stdin: natural-log scores out, in order, in constant memory.
 
@@ -48,15 +47,27 @@ def score(
         parquet). Needs a text file, not stdin.
     unk_penalty
         Added to the score of every word outside the vocabulary.
+    shard
+        With --on ray: lines of a shard.
     """
     from selfnorm.data.vocab import Unknown
     from selfnorm.runs.calibrations import remaining_sigma
     from selfnorm.runs.folder import open_run
+    from selfnorm.tasks.corpora import counted, score_line
 
     from_hf = str(run).startswith("hf:")
-    opened = None if from_hf else open_run(run)
+    refuse_hf(run, "--device", device)
+    opened = None if from_hf else open_run(run, device)
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
+    if on == "ray":
+        if table is not None:
+            raise UserError("--table is not written by --on ray: leave it out.")
+        settings = {"eos": eos, "per_word": per_word, "log10": log10, "json": json_, "tokenized": tokenized}
+        refuse_hf(run, "--on ray")
+        settings |= run_settings(open_run(run, device), normalized, calibration, unk_penalty)
+        score_on_ray("score", settings, text, to, jobs, shard)
+        return
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
     if opened is None:
@@ -75,14 +86,9 @@ def score(
             say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
     if table is not None:
         write_columns(table, scorer.tokens(line.split() if tokenized else line for line in _lines(text)))
-    base, unknown = math.log(10) if log10 else 1.0, Unknown(scorer.vocab)
-    split = _whole if from_hf else str.split if tokenized else scorer.tokenize
-    for scores in scorer.stream(_counted((split(line) for line in _lines(text)), unknown), eos):
-        values = [float(s) / base for s in scores]
-        if json_:
-            print(json.dumps({"score": sum(values), "words": values}))
-        else:
-            print(" ".join(f"{v:.4f}" for v in values) if per_word else f"{sum(values):.4f}")
+    unknown, split = Unknown(scorer.vocab), _whole if from_hf else str.split if tokenized else scorer.tokenize
+    for scores in scorer.stream(counted((split(line) for line in _lines(text)), unknown), eos):
+        print(score_line(scores, per_word, log10, json_))
     warn_of_unknown(unknown)
 
 
@@ -91,19 +97,12 @@ def _whole(line: str) -> list[str]:
     return [line]
 
 
-def _counted(sentences: Iterable[list[str]], unknown: Unknown) -> Iterator[list[str]]:
-    for words in sentences:
-        unknown.add(words)
-        yield words
-
-
 def _lines(text: Path | None) -> Iterator[str]:
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
+    from selfnorm.tasks.corpora import text_of
+
     handle: Any = sys.stdin.buffer if text is None else text.open("rb")
     with handle:
         for number, line in enumerate(handle, 1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
-            except UnicodeDecodeError:
-                raise UserError(f"{text or 'stdin'} line {number} is not UTF-8. Convert it first with iconv.") from None
+            yield text_of(line, number, str(text or "stdin"))

@@ -80,12 +80,13 @@ def run(
         Only runs whose name has this as whole parts: nce, d100, ptb-nce-d30, or a name's last six letters. Repeat for more.
     """
     from selfnorm.studies.engines import run_here, run_on_ray
-    from selfnorm.studies.plan import chosen, read_study
+    from selfnorm.studies.plan import about, chosen, note_study, read_study
     from selfnorm.studies.progress import refuse_wrong_texts
 
     planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
     refuse_wrong_texts(planned, to)
     most = check_jobs(jobs)
+    note_study(to, about(name, set_ or []))
     failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
     if failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -21,10 +22,15 @@ def train(
     text: Annotated[Path | None, Parameter(help="A text file of yours: the same as --set data.file=FILE.")] = None,
     criterion: Annotated[str | None, Parameter(help="The same as --set criterion.name=NAME.")] = None,
     from_: From = "",
+    device: Annotated[
+        str | None, Parameter(help="The same as --set training.device=NAME: auto, cpu, cuda, cuda:1, mps.")
+    ] = None,
     set_: Changes = None,
     then: Annotated[list[str] | None, Parameter(negative="")] = None,
 ) -> None:
     """Train a model as a recipe says and measure it on the validation text. The same command resumes a stopped run.
+
+    Several processes train one model: torchrun --nproc-per-node 2 -m selfnorm train … (docs/scaling.md).
 
     Parameters
     ----------
@@ -37,10 +43,12 @@ def train(
     """
     short = [f"data.file={as_toml(str(text))}"] if text is not None else []
     short += [f"criterion.name={as_toml(criterion)}"] if criterion is not None else []
+    short += [f"training.device={as_toml(device)}"] if device is not None else []
     read = read_recipe(recipe, [*short, *(set_ or [])])
     if from_:
         read = replace(read, data=replace(read.data, folder=from_))
     from selfnorm.studies.experiment import run_experiment
 
     run = run_experiment(read, to, tuple(then or ["valid"]))
-    say(f"run folder: {run.folder}")
+    if os.environ.get("RANK", "0") == "0":
+        say(f"run folder: {run.folder}")

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from selfnorm._util.console import table
-from selfnorm.cli.options import Format, Hf, Json, Kind, SkipBad, Tokenized, load_either, warn_of_unknown
+from selfnorm.cli.options import Device, Format, Hf, Json, Kind, SkipBad, Tokenized, load_either, warn_of_unknown
 
 
 def verdict(
     run: Path, lists: Path, /, *, format_: Format = "jsonl", lm_weight: float = 1.0, word_penalty: float = 0.0, old_lm_weight: float = 0.0,
     references: Path | None = None, allowed: float = 0.05, calibration: Kind = None,
-    skip_bad: SkipBad = False, tokenized: Tokenized = False, hf: Hf = None, json_: Json = False,
+    skip_bad: SkipBad = False, tokenized: Tokenized = False, device: Device = "", hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Say whether skipping log Z is safe on your lists: how often the 1-best changes, by how much, and what it saves.
 
@@ -35,7 +35,7 @@ def verdict(
     from selfnorm.tasks.verdict import judge
     from selfnorm.tasks.wer import References, read_references
 
-    scorer = load_either(run, calibration, hf)
+    scorer = load_either(run, calibration, hf, device)
     read, skipped = read_lists(lists, format_, skip_bad)
     warn_of_unknown(unknown_of(scorer.vocab, read, str.split if tokenized else scorer.tokenize))
     own = all(nbest.reference is not None for nbest in read)

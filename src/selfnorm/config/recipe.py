@@ -11,7 +11,7 @@ class Data:
     """Which text. `folder` is where the user keeps it; empty means SELFNORM_DATA, a package or a download, and here for a `file`."""
 
     name: str = "sotu"  # sotu, ptb, wikitext-2, mscc, synthetic, or a name for your own text
-    folder: str = ""
+    folder: str = ""  # where the text is; empty: SELFNORM_DATA, a package or a download
     file: str = ""  # your own text in one file, split for you
     min_count: int = 0  # words seen less often become <unk>; 0 keeps the data set's own rule
     max_words: int = 0  # use only the first so many training tokens; 0 uses all
@@ -32,12 +32,12 @@ class Data:
 class Model:
     """m(w,c) = w·c + b_w with c from the encoder."""
 
-    d: int = 100
-    layers: int = 2
-    encoder: str = "lstm"
+    d: int = 100  # units: the size of word and context vectors
+    layers: int = 2  # of the encoder
+    encoder: str = "lstm"  # lstm, gru or transformer
     dropout: float = 0.5  # on non-recurrent connections (Zaremba et al. 2014)
     init: float = 0.1  # weights start uniform in [-init, init]; output biases at -log V
-    tied: bool = False
+    tied: bool = False  # input and output words share one table
     squash: bool = False  # m -> 10 tanh(m/5), which AND-LM needed on WikiText-2
     heads: int = 4  # of a transformer's attention
     memory: int = 64  # words before a word that a transformer's attention reaches
@@ -47,12 +47,12 @@ class Model:
 class CriterionSettings:
     """What is minimized. alpha or gamma -1 stands for the criterion's own default."""
 
-    name: str = "nce"
+    name: str = "nce"  # one of the criteria
     alpha: float = -1.0  # weight of (log Z)²
     gamma: float = -1.0  # share of contexts whose log Z is penalized
     subset: str = ""  # that share as whole windows, or as single contexts of every window; empty is the criterion's own
     k: int = 100  # noise words
-    noise: str = "unigram"
+    noise: str = "unigram"  # distribution of noise words: unigram, uniform, log_uniform or bigram
     power: float = 1.0  # noise is proportional to unigram^power
     shared: str = "window"  # one set of noise words per window, step or token
     penalty: str = ""  # exact, sampled, variance; empty is the criterion's own
@@ -62,19 +62,21 @@ class CriterionSettings:
 class Training:
     """Zaremba's schedule as the paper uses it; the loss is summed over time and averaged over the batch."""
 
-    epochs: int = 20
-    batch: int = 20
-    steps: int = 20
-    learning_rate: float = 1.0
-    decay: float = 1.2
-    decay_after: int = 6
-    clip: float = 5.0
-    seed: int = 1
-    threads: int = 1
-    checkpoint_minutes: float = 3.0
+    epochs: int = 20  # passes over the training text
+    batch: int = 20  # streams side by side
+    steps: int = 20  # words of a window, over which gradients flow
+    learning_rate: float = 1.0  # of SGD, at the start
+    decay: float = 1.2  # the rate is divided by it after every epoch
+    decay_after: int = 6  # epochs at the first rate
+    clip: float = 5.0  # largest norm of the gradient
+    seed: int = 1  # of all random numbers
+    threads: int = 1  # of torch; another number may change the last bits
+    checkpoint_minutes: float = 3.0  # between checkpoints, from which a stopped training goes on
     validate_minutes: float = 0.0  # also validate within an epoch, for epochs of hours; 0 only at its end
     optimizer: str = ""  # of dense parameters: sgd or adamw; empty is the encoder's own. Word tables keep sparse SGD
     dense_rate: float = 0.001  # learning rate of adamw, with the same decay
+    device: str = "auto"  # cpu, cuda, cuda:1, mps; auto is a GPU that CUDA finds, else the CPU
+    precision: str = "float32"  # of the products of the encoder and of exact log Z in training: float32 or bf16
 
 
 @dataclass(frozen=True)

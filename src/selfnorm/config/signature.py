@@ -8,7 +8,17 @@ from selfnorm.config.recipe import Recipe
 OTHERS = {
     "data": ("min_count", "tokens"),
     "model": ("dropout", "init", "tied", "heads", "memory"),
-    "training": ("batch", "steps", "learning_rate", "decay", "decay_after", "clip", "optimizer", "dense_rate"),
+    "training": (
+        "batch",
+        "steps",
+        "learning_rate",
+        "decay",
+        "decay_after",
+        "clip",
+        "optimizer",
+        "dense_rate",
+        "precision",
+    ),
 }
 IN_SIGNATURE = ("data", "split", "criterion", "d")
 

@@ -12,7 +12,7 @@ from typing import Any
 import tomli_w
 
 from selfnorm._util.errors import UserError, nearest
-from selfnorm._util.files import read_text, write_text
+from selfnorm._util.files import parse_toml, read_text, write_text
 from selfnorm.config.limits import check
 from selfnorm.config.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.registry.datasets import DATASETS
@@ -30,10 +30,7 @@ def read_recipe(path: Path | None, changes: Sequence[str] = ()) -> Recipe:
     """The recipe in `path` (or the defaults), with `section.key=value` changes applied."""
     table: dict[str, Any] = {}
     if path is not None:
-        try:
-            table = tomllib.loads(read_text(path))
-        except ValueError as error:
-            raise UserError(f"{path} is not valid TOML: {error}.") from None
+        table = parse_toml(read_text(path), str(path))
     return from_table(table, str(path or "the command line"), changes)
 
 
@@ -64,8 +61,12 @@ def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     return from_table(asdict(recipe), "the recipe", changes)
 
 
+def recipe_text(recipe: Recipe) -> str:
+    return tomli_w.dumps(asdict(recipe))
+
+
 def write_recipe(path: Path, recipe: Recipe) -> None:
-    write_text(path, tomli_w.dumps(asdict(recipe)))
+    write_text(path, recipe_text(recipe))
 
 
 def as_toml(value: Any) -> str:
@@ -84,7 +85,10 @@ def _split(change: str) -> tuple[str, str, Any]:
         )
     try:
         return section, key, tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # tomllib's own error is one, and so is Python's of a number with thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ):  # tomllib's own error is one, and so is Python's of a number with thousands of digits
         return section, key, text  # a bare word is a string
 
 
@@ -111,6 +115,14 @@ def _typed(value: Any, default: Any, where: str) -> Any:
         raise UserError(f"{where} = {value}: a finite number was expected (default {default!r}).")
     if type(value) is not kind:
         raise UserError(
-            f"{where} = {value!r} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
+            f"{where} = {_shown(value)} is {type(value).__name__}, but {kind.__name__} was expected (default {default!r})."
         )
+    if kind is int and abs(value) >= 10**1000:
+        raise UserError(f"{where}: a number of fewer digits was expected (default {default!r}).")
+    if kind is str and ("\0" in value or len(value) > 4096):
+        raise UserError(f"{where}: a short text without zero bytes was expected (default {default!r}).")
     return value
+
+
+def _shown(value: Any) -> str:
+    return "…" if isinstance(value, int) and abs(value) >= 10**1000 else ascii(value)[:60]

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST, wide
 from selfnorm._util.errors import UserError
 from selfnorm.config.criterion import pins, settle
 from selfnorm.config.recipe import CriterionSettings
@@ -72,9 +73,13 @@ class Criterion:
 
 
 def make_criterion(
-    settings: CriterionSettings, counts: np.ndarray, ids: np.ndarray | None = None, squash: bool = False
+    settings: CriterionSettings,
+    counts: np.ndarray,
+    ids: np.ndarray | None = None,
+    squash: bool = False,
+    device: torch.device = HOST,
 ) -> Criterion:
-    """The criterion named in the settings, with noise made from the training counts."""
+    """The criterion named in the settings, with noise made from the training counts, on the model's device."""
     chosen, info = settle(settings), CRITERIA.find(settings.name)
     if squash and info.recovers:
         raise UserError(f"criterion {settings.name} applies its own function to the scores; set model.squash = false.")
@@ -91,7 +96,8 @@ def make_criterion(
     noise = make_noise(
         chosen.noise if info.draws or info.from_batch or sampled else "uniform", counts, chosen.power, ids
     )
-    draw = Draw(noise, chosen.k, chosen.shared)
+    noise = noise.float() if wide(device) == torch.float32 else noise
+    draw = Draw(noise.to(device), chosen.k, chosen.shared)
     if chosen.name == "nce_batch" and (chosen.noise != "unigram" or chosen.power != 1):
         raise UserError(
             "nce_batch takes its noise from the batch, which is unigram^1: leave criterion.noise and power out."

@@ -56,7 +56,8 @@ class Draw:
     """How noise words are drawn: k of them from `noise`, one set per window, step or token.
 
     One set shared by the whole window turns the noise scores into one product of (N, d) and (d, k),
-    about fifty times cheaper on a CPU than separate words for every token.
+    about fifty times cheaper on a CPU than separate words for every token. Where several processes share a batch, they draw
+    the same words from the same generator: words for every token are drawn for all streams, and each takes its own.
     """
 
     noise: Noise | BigramNoise
@@ -69,11 +70,12 @@ class Draw:
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Drawn:
         if isinstance(self.noise, BigramNoise):
-            w = self.noise.sample_after(window.inputs, self.k, rng)
+            w = window.mine(self.noise.sample_after(window.batch.inputs, self.k, rng))
             return Drawn(w, output.m_each(w, c), self.noise.log_p_after(w, window.inputs.unsqueeze(-1)))
-        B, T = window.targets.shape
+        B, T = window.batch.targets.shape
         shape = {"window": (self.k,), "step": (T, self.k), "token": (B, T, self.k)}[self.shared]
         w = self.noise.sample(shape, rng)
+        w = window.mine(w) if self.shared == "token" else w
         m = output.m_shared(w, c) if self.shared == "window" else output.m_each(w, c)
         return Drawn(w, m, self.noise.log_p(w).to(m.dtype))
 
@@ -93,7 +95,7 @@ class Draw:
             raise UserError(
                 "This criterion adds log k·q(w) back to each word's bias, which bigram noise does not allow."
             )
-        return self.noise.log_p(torch.arange(len(self.noise))) + math.log(self.k)
+        return self.noise.log_p(torch.arange(len(self.noise), device=self.noise.alias.device)) + math.log(self.k)
 
 
 def line_up(draw: Draw, drawn: Drawn, window: Window, m: Tensor) -> Tensor:

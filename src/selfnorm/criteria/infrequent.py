@@ -34,10 +34,9 @@ class Infrequent:
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
         m = output.m(window.targets, c)
         flat = c.reshape(-1, c.shape[-1])
-        chosen = share(len(flat), self.gamma, self.subset, rng)
+        chosen, real = share(window, self.gamma, self.subset, rng)
         if not len(chosen):
             return Fitted(-m)
         log_z = output.log_z(flat[chosen])
-        real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
         fit, penalty = (spread(part, chosen, real, c.shape[:-1]) for part in (log_z, self.alpha * log_z**2))
         return Fitted(fit - m, penalty=penalty)

@@ -26,14 +26,17 @@ class BatchNce:
     draw: Draw
 
     def __call__(self, output: Output, c: Tensor, window: Window, rng: torch.Generator) -> Fitted:
-        w, (B, T) = window.targets.reshape(-1), window.targets.shape
+        w, (B, T) = window.batch.targets.reshape(-1), window.batch.targets.shape
         if B < 2:
             raise UserError(
                 "nce_batch takes its noise words from the other streams: training.batch must be at least 2."
             )
-        m = output.m_shared(w, c.reshape(-1, c.shape[-1]))  # (N, N): own target on the diagonal
-        log_kq = self.draw.log_q(window).reshape(-1).to(m.dtype) + math.log((B - 1) * T)
-        true = F.logsigmoid(m.diagonal() - log_kq)
-        stream = torch.arange(len(w)) // T
-        noise = F.logsigmoid(log_kq - m).masked_fill(stream == stream.unsqueeze(1), 0.0)
-        return Fitted((-true - noise.sum(-1)).view(B, T))
+        m = output.m_shared(
+            w, c.reshape(-1, c.shape[-1])
+        )  # (N, all N): own target on the diagonal that starts at `first`
+        log_kq = self.draw.log_q(window.batch).reshape(-1).to(m.dtype) + math.log((B - 1) * T)
+        stream, first = torch.arange(len(w), device=w.device) // T, window.first * T
+        own = slice(first, first + len(m))
+        true = F.logsigmoid(m.diagonal(first) - log_kq[own])
+        noise = F.logsigmoid(log_kq - m).masked_fill(stream == stream[own].unsqueeze(1), 0.0)
+        return Fitted((-true - noise.sum(-1)).view(window.targets.shape))

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import coin
 from selfnorm.criteria.fit import Fitted
 from selfnorm.data.windows import Window
 from selfnorm.nn.output import Output
@@ -17,17 +18,23 @@ class Penalty(Protocol):
     def __call__(self, output: Output, c: Tensor, window: Window, fitted: Fitted, rng: torch.Generator) -> Tensor: ...
 
 
-def share(N: int, gamma: float, subset: str, rng: torch.Generator) -> Tensor:
-    """The contexts of this window that belong to the paper's D', a random share gamma of all.
+def share(window: Window, gamma: float, subset: str, rng: torch.Generator) -> tuple[Tensor, float]:
+    """The contexts of this window that belong to the paper's D', a random share gamma of all; and the share they really are.
 
     windows: all N with probability gamma, else none, so that most steps never compute log Z. contexts: gamma·N of them in
     every window. Both are unbiased and cost the same on average; clipping makes them differ. With single contexts the
     penalty's large gradient is in every step, is clipped together with the fit, and slows NCE-R down. With whole windows
     AND-LM, which nothing else holds, climbs for many steps before one clipped step pulls it back, and diverges.
     """
+    own, N, device = window.targets.numel(), window.batch.targets.numel(), window.targets.device
     if subset == "windows":
-        return torch.arange(N if float(torch.rand((), generator=rng)) < gamma else 0)
-    return torch.randperm(N, generator=rng)[: max(1, round(gamma * N))]
+        return torch.arange(own if coin(rng) < gamma else 0, device=device), gamma
+    chosen = torch.randperm(N, generator=rng, device=device)[: max(1, round(gamma * N))]
+    real = len(chosen) / N
+    if window.whole is not None:  # of all streams' contexts those that are here
+        start = window.first * window.targets.shape[1]
+        chosen = chosen[(chosen >= start) & (chosen < start + own)] - start
+    return chosen, real
 
 
 def spread(values: Tensor, chosen: Tensor, gamma: float, shape: torch.Size) -> Tensor:
@@ -55,8 +62,7 @@ class Exact:
         if fitted.log_z is not None and self.shares(fitted):
             return self.alpha * fitted.log_z**2
         flat = c.reshape(-1, c.shape[-1])
-        chosen = share(len(flat), self.gamma, self.subset, rng)
+        chosen, real = share(window, self.gamma, self.subset, rng)
         if not len(chosen):
             return flat.new_zeros(c.shape[:-1])
-        real = self.gamma if self.subset == "windows" else len(chosen) / len(flat)
         return spread(self.alpha * output.log_z(flat[chosen]) ** 2, chosen, real, c.shape[:-1])

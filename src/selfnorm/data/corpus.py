@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -14,14 +15,19 @@ from pathlib import Path
 import numpy as np
 
 from selfnorm._util.console import progress
+from selfnorm._util.disk import storage_errors
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import cache_folder, holding, read_json, write_json
+from selfnorm._util.manifest import digest
+from selfnorm._util.schema import check
 from selfnorm.config.recipe import Data
+from selfnorm.config.schemas import CORPUS
 from selfnorm.data.encode import encode, shuffle_and_hold_out
 from selfnorm.data.sources.base import SPLITS, Source
 from selfnorm.data.sources.find import find_source
 from selfnorm.data.vocab import Vocab, read_vocab
 
+log = logging.getLogger("selfnorm")
 FORMAT = 3  # raise when the meaning of prepared files changes
 
 
@@ -67,7 +73,9 @@ def open_corpus(data: Data) -> Corpus:
     source = find_source(data)
     folder = cache_folder() / f"{data.name}-{_key(data, source)}"
     with _alone(folder):
-        if not (folder / "corpus.json").exists():
+        if (problem := _problem(folder)) is not None:
+            if (folder / "corpus.json").exists():
+                log.warning("The prepared text %s is damaged (%s): it is prepared again.", folder, problem)
             _prepare(folder, data, source)
     splits = {split: np.load(folder / f"{split}.npy", mmap_mode="r") for split in SPLITS}
     if data.max_words:
@@ -80,7 +88,31 @@ def _alone(folder: Path) -> Iterator[None]:
     """Runs that start together prepare a text once: the others wait and use the result."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with holding(folder.with_name(f".{folder.name}.lock"), -1, ""):
+        for part in folder.parent.glob(f".{folder.name}.*"):  # of processes that were killed while they prepared it
+            if part.is_dir() and not part.is_symlink():
+                shutil.rmtree(part, ignore_errors=True)
         yield
+
+
+def _problem(folder: Path) -> str | None:
+    """What is wrong with a prepared text; None if it is whole. Earlier versions stored no sha256."""
+    try:
+        about = read_json(folder / "corpus.json")
+        check(about, CORPUS, "corpus.json", "")
+        for name, sha256 in about.get("sha256", {}).items():
+            if Path(name).name != name or digest(folder / name, sha256) != sha256:
+                return f"{name} is not the one that was written"
+        if len(read_vocab(folder / "vocab.txt")) != about["V"]:
+            return "vocab.txt has another number of words"
+        for split in SPLITS:
+            ids = np.load(folder / f"{split}.npy", mmap_mode="r")
+            if ids.dtype != np.int32 or ids.shape != (about["tokens"].get(split),):
+                return f"{split}.npy has another size or type"
+            if "sha256" not in about and len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < about["V"]:
+                return f"{split}.npy holds words that are not in the vocabulary"
+    except (UserError, OSError, ValueError, EOFError, AttributeError, TypeError) as error:
+        return str(error).split("\n")[0][:200]
+    return None
 
 
 def describe(data: Data) -> dict[str, object]:
@@ -106,11 +138,14 @@ def _prepare(folder: Path, data: Data, source: Source) -> None:
             vocab = Vocab(vocab.words, np.bincount(splits["train"], minlength=len(vocab)).tolist())
     _check(data.name, source, vocab, splits)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    needed = sum(ids.nbytes for ids in splits.values())
     part = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         for split, ids in splits.items():
-            np.save(part / f"{split}.npy", ids)
+            with storage_errors(folder, needed):
+                np.save(part / f"{split}.npy", ids)
         vocab.write(part / "vocab.txt")
+        sha256 = {path.name: digest(path) for path in sorted(part.iterdir())}
         counts = {split: len(ids) for split, ids in splits.items()}
         unknown = {split: int((ids == vocab.unk).sum()) for split, ids in splits.items()}
         write_json(
@@ -122,6 +157,7 @@ def _prepare(folder: Path, data: Data, source: Source) -> None:
                 "tokens": counts,
                 "unk": unknown,
                 "min_count": min_count,
+                "sha256": sha256,
             },
         )
         if folder.exists():  # an unfinished folder of an older version

@@ -5,6 +5,7 @@ Ten million words take a few seconds and four bytes a token; nothing else of the
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,9 @@ from selfnorm._util.errors import UserError
 from selfnorm.data.sources.base import Lines
 from selfnorm.data.tokenizers import Tokenize, tokenizer
 from selfnorm.data.vocab import EOS, UNK, Vocab
+
+PIECE = 1 << 22
+log = logging.getLogger("selfnorm")
 
 
 def encode(
@@ -29,7 +33,10 @@ def encode(
     grown[EOS], grown[UNK]
     raw = {name: _grow(lines(), grown, tokenizer(tokens), advance) for name, lines in splits.items()}
     vocab, renumbered = _by_count(list(grown), raw["train"], min_count)
-    return vocab, {name: renumbered[ids] for name, ids in raw.items()}
+    for ids in raw.values():
+        for start in range(0, len(ids), PIECE):  # in place: a second copy of a large text may not fit
+            ids[start : start + PIECE] = renumbered[ids[start : start + PIECE]]
+    return vocab, raw
 
 
 def _grow(
@@ -38,13 +45,17 @@ def _grow(
     tokenize: Tokenize,
     advance: Callable[[float], None],
 ) -> np.ndarray:
-    ids, eos, number = array("i"), grown[EOS], grown.__getitem__
+    ids, eos, number, count = array("i"), grown[EOS], grown.__getitem__, -1
     for count, line in enumerate(lines):
         ids.extend(map(number, tokenize(line)))
         ids.append(eos)
         if count % 10_000 == 9_999:
             advance(10_000)
-    return np.frombuffer(ids, dtype=np.int32) if ids else np.zeros(0, dtype=np.int32)
+    found = np.frombuffer(ids, dtype=np.int32) if ids else np.zeros(0, dtype=np.int32)
+    written = int((found == eos).sum()) - (count + 1)
+    if written:
+        log.warning("The text has the word %s %s times inside its lines: each ends a sentence.", EOS, f"{written:,}")
+    return found
 
 
 def _by_count(words: list[str], train: np.ndarray, min_count: int) -> tuple[Vocab, np.ndarray]:

@@ -34,7 +34,9 @@ TOKENIZERS: dict[str, Tokenize] = {"words": words_of, "whitespace": str.split}
 
 def tokenizer(name: str) -> Tokenize:
     if name not in TOKENIZERS:
-        raise UserError(f'tokens = "{name}" is unknown.{nearest(name, TOKENIZERS)} Known: {", ".join(TOKENIZERS)}.')
+        raise UserError(
+            f'tokens = "{name[:60]}" is unknown.{nearest(name, TOKENIZERS)} Known: {", ".join(TOKENIZERS)}.'
+        )
     return TOKENIZERS[name]
 
 

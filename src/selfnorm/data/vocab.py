@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import read_text, write_text
 
 EOS, UNK = "<eos>", "<unk>"
+COUNT = re.compile(r"[0-9]{1,18}")  # 64 bits
 
 
 class Vocab:
@@ -36,22 +38,25 @@ class Vocab:
         get, unk = self.index.get, self.unk
         return [get(word, unk) for word in words]
 
-    def write(self, path: Path) -> None:
+    def text(self) -> str:
         """One word and its count a line."""
-        lines = (f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
-        write_text(path, "".join(lines))
+        return "".join(f"{word}\t{count}\n" for word, count in zip(self.words, self.counts, strict=True))
+
+    def write(self, path: Path) -> None:
+        write_text(path, self.text())
 
 
 class Unknown:
     """Counts words outside the vocabulary: many of them mean that the text was tokenized in another way than the training text."""
 
     def __init__(self, vocab: Vocab) -> None:
-        self.vocab, self.words, self.unknown = vocab, 0, 0
+        self.vocab, self.words, self.unknown, self.marks = vocab, 0, 0, 0
 
     def add(self, words: Iterable[str]) -> None:
         self.count(self.vocab.ids(words))
 
     def count(self, ids: list[int]) -> None:
+        self.marks += ids.count(self.vocab.eos)
         self.words, self.unknown = self.words + len(ids), self.unknown + ids.count(self.vocab.unk)
 
     @property
@@ -63,7 +68,7 @@ def read_vocab(path: Path) -> Vocab:
     words, counts = [], []
     for number, line in enumerate(read_text(path).split("\n")[:-1], 1):
         word, tab, count = line.partition("\t")
-        if not tab or not count.isdigit():
+        if not tab or not COUNT.fullmatch(count):
             raise UserError(f"{path} line {number}: expected a word, a tab and its count, found {line[:60]!r}.")
         words.append(word)
         counts.append(int(count))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import device_of, to_host
 from selfnorm._util.errors import UserError
 from selfnorm._util.machine import command_line, machine, today
 from selfnorm.data.windows import Window, evaluation_windows
@@ -23,15 +24,20 @@ Advance = Callable[[float], None]
 
 
 def contexts(model: LanguageModel, ids: np.ndarray, **how: int) -> Iterator[tuple[Window, Tensor, Tensor]]:
-    """Walk a text with dropout off and the state carried: (window, counted c (n, d), counted targets (n,))."""
+    """Walk a text with dropout off and the state carried: (window, counted c (n, d), counted targets (n,)).
+
+    The window stays on the host, c and the targets are on the model's device.
+    """
     if len(ids) < 2:
         raise UserError(f"The text has {len(ids)} tokens; measuring needs at least 2.")
     state: State | None = None
+    device = device_of(model)
     with torch.no_grad():
         for window in evaluation_windows(ids, **how):
-            c, state = model.contexts(window.inputs, restart(state, window.fresh))
-            if window.counted is not None and bool(window.counted.any()):
-                yield window, c[window.counted], window.targets[window.counted]
+            here = window.to(device)
+            c, state = model.contexts(here.inputs, restart(state, here.fresh))
+            if here.counted is not None and window.counted is not None and bool(window.counted.any()):
+                yield window, c[here.counted], here.targets[here.counted]
 
 
 @dataclass
@@ -56,7 +62,7 @@ def per_word(model: LanguageModel, ids: np.ndarray, entropy: bool = True, advanc
         assert window.counted is not None
         # into arrays allocated before: small ones allocated in between would fragment the memory of the freed score blocks
         now, done = slice(done, done + len(w)), done + len(w)
-        columns[:, now] = torch.stack([log_z, log_z - m, h]).numpy()
+        columns[:, now] = to_host(torch.stack([log_z, log_z - m, h]))
         order[now] = np.nonzero(window.counted.numpy())[0]
         advance(len(w))
     streams = np.argsort(order[:done], kind="stable")  # back into the order of the text

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from selfnorm._util.errors import UserError
-from selfnorm._util.files import is_number, read_json, write_json
-from selfnorm.config.signature import IN_SIGNATURE, parse_signature
+from selfnorm._util.change import checked_if_listed
+from selfnorm._util.files import read_json, write_json
+from selfnorm._util.schema import check
+from selfnorm.config.schemas import MEASUREMENT
 
-NUMBERS = ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation", "words", "seconds", "seed")
 TIMES, COST = "times", "cost"  # the steps that time scoring and training, and the kind_of_result of their JSON
 
 
@@ -53,19 +53,11 @@ class Measurement:
 
 
 def read_measurement(path: Path) -> Measurement:
-    table = read_json(path)
+    return as_measurement(read_json(checked_if_listed(path)), path)
+
+
+def as_measurement(table: Any, path: Path) -> Measurement:
+    """The measurement that a file holds; an entry that is missing or wrong is named."""
+    check(table, MEASUREMENT, f"{path} is not a whole measurement:", "Make it again with: selfnorm measure RUN")
     names = {f.name for f in fields(Measurement)}
-    missing = {f.name for f in fields(Measurement) if f.default is MISSING and f.default_factory is MISSING} - set(
-        table
-    )
-    if missing:
-        raise UserError(
-            f"{path} is not a measurement: {', '.join(sorted(missing))} missing. Make one with: selfnorm measure RUN"
-        )
-    wrong = [name for name in NUMBERS if not is_number(table[name])]
-    wrong += [f"signature {name}" for name in IN_SIGNATURE if name not in parse_signature(str(table["signature"]))]
-    if wrong:
-        raise UserError(
-            f"{path} is not a whole measurement: {wrong[0]} is wrong. Make it again with: selfnorm measure RUN"
-        )
     return Measurement(**{name: value for name, value in table.items() if name in names})

@@ -7,6 +7,7 @@ narrow. Sums over blocks of consecutive words are kept instead; they are small, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +100,7 @@ def merged(sums: Array, most: int = 200) -> Array:
     return np.add.reduceat(sums, np.arange(0, len(sums), each), axis=0)
 
 
+@lru_cache(maxsize=8)
 def _resampled(blocks: int, seed: int, resamples: int) -> NDArray[np.int64]:
     return np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples)
 

@@ -28,12 +28,12 @@ def check_theorems(model: LanguageModel, vocab: Vocab, ids: np.ndarray, points: 
     log_z, bound = [], []
     for window, c, _ in contexts(model, ids):
         assert window.counted is not None
-        m = model.output.all_m(c).double()
+        m = model.output.all_m(c).cpu().double()
         log_z.append(m.logsumexp(1))
         bound.append(epsilon(m, truth[window.inputs[window.counted]]))
     z, eps = torch.cat(log_z), torch.cat(bound)
     overall = float(eps.logsumexp(0) - np.log(len(eps)))  # log of the mean of exp(epsilon): Theorem 2's epsilon
-    some = torch.linspace(0, len(z) - 1, min(points, len(z))).long()
+    some = torch.linspace(0, len(z) - 1, min(points, len(z)), device=z.device).long()
     return {
         "contexts": len(z),
         "theorem_1_holds": int((z.abs() <= eps + 1e-9).sum()),

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from selfnorm._util.devices import HOST
 from selfnorm._util.errors import NotSelfNormalized, UserError
 from selfnorm._util.files import read_json
 from selfnorm.calibration.normalize import load_normalizer
@@ -70,6 +71,7 @@ class LmScorer(Scorer):
         self.model: Any = LmModel(opened, output or opened.adapter.head)
         self.vocab: Any = LmVocab(self.words)
         self.normalized, self.unk_penalty = normalized, 0.0
+        self.device = HOST  # where context vectors and scores are; the model itself may be elsewhere
         self.tokenize, self.tokenizer = str.split, "subwords"
         self.tree = TreeContexts(opened.adapter, self.vocab.start)
 

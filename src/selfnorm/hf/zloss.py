@@ -84,7 +84,7 @@ class AttachedZLoss(Watched):
         self.hidden: Tensor | None = None
         self.plain = self.model.loss_function
         self.model.loss_function = self._loss
-        self.linear.forward = self._head  # type: ignore[method-assign, assignment]
+        vars(self.linear)["forward"] = self._head
         self.expecting = self.model.register_forward_pre_hook(self._begin, with_kwargs=True)
         self.model._selfnorm_z_loss = self
         self.active = False

@@ -48,7 +48,7 @@ def drop(x: Tensor, dropout: float, rng: torch.Generator | None) -> Tensor:
     """Dropout that takes its randomness from `rng`; without one, x itself."""
     if rng is None or dropout == 0:
         return x
-    keep = torch.rand(x.shape, generator=rng, dtype=torch.float32).ge_(dropout)
+    keep = torch.rand(x.shape, generator=rng, dtype=torch.float32, device=x.device).ge_(dropout)
     return x * keep.to(x.dtype).div_(1 - dropout)
 
 

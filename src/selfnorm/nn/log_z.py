@@ -14,15 +14,31 @@ made in blocks of words instead: each row of W is read once a pass, and only N t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from selfnorm._util import devices
+
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
 SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
 PANEL = 1024  # words a product takes at a time: a panel of W and of the scores stays in the cache
 TINY = 1e-30  # a probability below this has lost digits: its logarithm is not trusted
+
+HALF: ContextVar[bool] = ContextVar("half", default=False)
+
+
+@contextmanager
+def half_products(wanted: bool) -> Iterator[None]:
+    """In training, make the products of exact log Z in bf16 in this block; sums, log Z and gradients stay float32."""
+    before = HALF.set(wanted)
+    try:
+        yield
+    finally:
+        HALF.reset(before)
 
 
 def blocks(N: int, V: int) -> Iterator[slice]:
@@ -67,10 +83,12 @@ def _log_sum(m: Tensor) -> Tensor:
 
 def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """P (N, V) in the memory of the scores, m(w,c) and log Z."""
-    m, place = c.new_empty(len(c), len(weight)), w.unsqueeze(1)
-    for b in panels(len(weight)):
-        torch.addmm(bias[b].view(-1), c, weight[b].t(), out=m[:, b])
+    m, place = _all_scores(c, weight, bias), w.unsqueeze(1)
     m_w = m.gather(1, place)
+    if HALF.get() or not devices.is_host(c.device):  # no waiting for the device to say whether digits were lost
+        top = m.amax(1)
+        P = torch.softmax(m, 1, out=m)
+        return P, m_w.squeeze(1), top - P.amax(1).log()  # the largest probability is at least 1/V
     P = torch.softmax(m, 1, out=m)
     p_w = P.gather(1, place)
     log_z = (m_w - p_w.log()).squeeze(1)
@@ -78,6 +96,17 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
     if len(lost):
         log_z[lost] = log_z_in_blocks(c[lost], weight, bias)
     return P, m_w.squeeze(1), log_z
+
+
+def _all_scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    m = c.new_empty(len(c), len(weight))
+    half = c.bfloat16() if HALF.get() else c
+    for b in panels(len(weight)):
+        if HALF.get():
+            torch.add(half @ weight[b].bfloat16().t(), bias[b].view(-1), out=m[:, b])
+        else:
+            torch.addmm(bias[b].view(-1), c, weight[b].t(), out=m[:, b])
+    return m
 
 
 def _without_gradient(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,6 +122,7 @@ class TargetAndLogZ(torch.autograd.Function):
         ctx.kept = None
         if len(c) * len(weight) * c.element_size() <= BUDGET:
             ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
+            ctx.kept = ctx.kept.bfloat16() if HALF.get() else ctx.kept
         else:
             m_w, log_z = _without_gradient(c, weight, bias, w)
         ctx.save_for_backward(c, weight, bias, w, log_z)
@@ -106,15 +136,35 @@ class TargetAndLogZ(torch.autograd.Function):
             P, ctx.kept = ctx.kept, None
             s = g_z.unsqueeze(1)
             scaled, d_weight = c * s, torch.empty_like(weight)
-            for b in panels(len(weight)):
-                torch.mm(P[:, b].t(), scaled, out=d_weight[b])
-            d_c, d_bias = (P @ weight).mul_(s), P.t() @ s
+            if P.dtype == torch.bfloat16:
+                d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
+            else:
+                for b in panels(len(weight)):
+                    torch.mm(P[:, b].t(), scaled, out=d_weight[b])
+                d_c, d_bias = (P @ weight).mul_(s), P.t() @ s
         else:
             d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, g_z.unsqueeze(1))
         d_c.addcmul_(weight[w], g_m.unsqueeze(1))
-        d_weight.index_add_(0, w, c * g_m.unsqueeze(1))
-        d_bias.index_add_(0, w, g_m.unsqueeze(1))
+        _add_rows(d_weight, w, c * g_m.unsqueeze(1))
+        _add_rows(d_bias, w, g_m.unsqueeze(1))
         return d_c, d_weight, d_bias, None
+
+
+def _add_rows(table: Tensor, w: Tensor, values: Tensor) -> None:
+    """table[w] += values, where w may name a row twice; in the same order every time on any device."""
+    if devices.is_host(table.device):
+        table.index_add_(0, w, values)
+    else:
+        table.index_put_((w,), values, accumulate=True)
+
+
+def _backward_in_half(P: Tensor, weight: Tensor, scaled: Tensor, s: Tensor, d_weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The products in bf16, panel by panel, added up in float32; d_weight is filled."""
+    d_c, half = torch.zeros_like(scaled), scaled.bfloat16()
+    for b in panels(len(weight)):
+        d_weight[b] = P[:, b].t() @ half
+        d_c += P[:, b] @ weight[b].bfloat16()
+    return d_c.mul_(s), (P.t() @ s.bfloat16()).float()
 
 
 def _backward_in_blocks(

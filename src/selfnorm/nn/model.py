@@ -40,11 +40,13 @@ def build(
 ) -> LanguageModel:
     """A model with fresh weights, uniform in [-init, init] from `rng`; output biases at -log V.
 
-    A normalizer that is trained with the model starts at zero.
+    A normalizer that is trained with the model starts at zero. Always made on the CPU, so that a seed means the same weights
+    wherever they are trained.
     """
-    encoder = cast(Encoder, make_encoder(settings, V))
     link = "squash" if settings.squash else ""
-    layer = Output(V, settings.d, link) if output == "full" else KINDS[output](V, settings.d)
+    with torch.device("cpu"):
+        encoder = cast(Encoder, make_encoder(settings, V))
+        layer = Output(V, settings.d, link) if output == "full" else KINDS[output](V, settings.d)
     model = LanguageModel(encoder, cast(Output, layer))  # the others answer the same calls
     encoder.initialize(settings.init, rng)
     with torch.no_grad():
@@ -59,6 +61,7 @@ def build(
 
 
 def _learned(d: int, rng: torch.Generator) -> nn.Module:
-    network = Mlp(d, (64,), scale=LEARNED)
+    with torch.device("cpu"):
+        network = Mlp(d, (64,), scale=LEARNED)
     network.scatter(rng)
     return network

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from selfnorm._util.devices import wide
 from selfnorm._util.errors import UserError, nearest
 
 
-class Noise:
+class Noise(nn.Module):
     """Words drawn i.i.d. from fixed probabilities, with Walker's alias method: O(1) a word.
 
     Every probability is positive, because a target with q(w) = 0 would have an infinite NCE loss.
     """
 
+    threshold: Tensor
+    alias: Tensor
+    _log_p: Tensor
+
     def __init__(self, probabilities: np.ndarray) -> None:
+        super().__init__()
         q = np.asarray(probabilities, dtype=np.float64)
         if not (q > 0).all():
             raise ValueError("every noise probability must be positive; smooth the counts first")
         q = q / q.sum()
         threshold, alias = _alias(q)
-        self.threshold = torch.from_numpy(threshold)
-        self.alias = torch.from_numpy(alias)
-        self._log_p = torch.from_numpy(np.log(q)).float()
+        self.register_buffer("threshold", torch.from_numpy(threshold))
+        self.register_buffer("alias", torch.from_numpy(alias))
+        self.register_buffer("_log_p", torch.from_numpy(np.log(q)).float())
 
     def __len__(self) -> int:
         return len(self.alias)
 
     def sample(self, shape: tuple[int, ...], rng: torch.Generator) -> Tensor:
-        slot = torch.randint(len(self), shape, generator=rng)
-        coin = torch.rand(shape, generator=rng, dtype=torch.float64)
+        device = self.alias.device
+        slot = torch.randint(len(self), shape, generator=rng, device=device)
+        coin = torch.rand(shape, generator=rng, dtype=wide(device), device=device)
         return torch.where(coin < self.threshold[slot], slot, self.alias[slot])
 
     def log_p(self, w: Tensor) -> Tensor:
@@ -55,35 +62,42 @@ def _alias(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return result, alias
 
 
-class BigramNoise:
+class BigramNoise(nn.Module):
     """q(w | previous word): the training text's successors, mixed with a share of unigram noise.
 
     A draw picks a random occurrence of the previous word and takes what followed it, so neither
     drawing nor evaluating ever lists the vocabulary.
     """
 
+    count: Tensor
+    start: Tensor
+    following: Tensor
+    keys: Tensor
+    times: Tensor
+
     def __init__(self, ids: np.ndarray, unigram: Noise, mix: float = 0.2) -> None:
+        super().__init__()
         previous, following = ids[:-1].astype(np.int64), ids[1:].astype(np.int64)
         order = np.argsort(previous, kind="stable")
         counts = np.bincount(previous, minlength=len(unigram))
         self.unigram, self.mix, self.V = unigram, mix, len(unigram)
-        self.count = torch.from_numpy(counts)
-        self.start = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)[:-1]]))
-        self.following = torch.from_numpy(following[order])
         keys, times = np.unique(previous * self.V + following, return_counts=True)
-        self.keys, self.times = torch.from_numpy(keys), torch.from_numpy(times)
+        start = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        tables = {"count": counts, "start": start, "following": following[order], "keys": keys, "times": times}
+        for name, table in tables.items():
+            self.register_buffer(name, torch.from_numpy(table))
 
     def __len__(self) -> int:
         return self.V
 
     def sample_after(self, previous: Tensor, k: int, rng: torch.Generator) -> Tensor:
         """(..., k) words, each following the word in `previous` (...)."""
-        shape = (*previous.shape, k)
+        shape, device = (*previous.shape, k), previous.device
         before = previous.unsqueeze(-1).expand(shape)
         count = self.count[before]
-        place = (torch.rand(shape, generator=rng, dtype=torch.float64) * count).long()
+        place = (torch.rand(shape, generator=rng, dtype=wide(device), device=device) * count).long()
         successor = self.following[(self.start[before] + place).clamp(max=len(self.following) - 1)]
-        plain = (torch.rand(shape, generator=rng) < self.mix) | (count == 0)
+        plain = (torch.rand(shape, generator=rng, device=device) < self.mix) | (count == 0)
         return torch.where(plain, self.unigram.sample(shape, rng), successor)
 
     def log_p_after(self, w: Tensor, previous: Tensor) -> Tensor:
@@ -92,9 +106,10 @@ class BigramNoise:
         place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
         times = torch.where(self.keys[place] == key, self.times[place], 0)
         count = self.count[before]
-        bigram = times.double() / count.clamp(min=1)
+        kind = wide(w.device)
+        bigram = times.to(kind) / count.clamp(min=1)
         share = torch.where(count == 0, 1.0, self.mix)
-        return ((1 - share) * bigram + share * self.unigram.log_p(w).double().exp()).log().float()
+        return ((1 - share) * bigram + share * self.unigram.log_p(w).to(kind).exp()).log().float()
 
 
 def make_noise(kind: str, counts: np.ndarray, power: float = 1.0, ids: np.ndarray | None = None) -> Noise | BigramNoise:

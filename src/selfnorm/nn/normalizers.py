@@ -40,6 +40,14 @@ class Affine(Normalizer):
         self.a = nn.Parameter(torch.zeros(d))
         self.b = nn.Parameter(torch.zeros(()))
 
+    @classmethod
+    def of(cls, a: Tensor, b: Tensor) -> Affine:
+        """The function with these numbers, on their device."""
+        with torch.device(a.device):
+            made = cls(len(a)).to(a.dtype)
+        made.load_state_dict({"a": a.detach(), "b": b.detach()})
+        return made
+
     def forward(self, c: Tensor) -> Tensor:
         return c @ self.a + self.b
 

@@ -129,7 +129,8 @@ class Output(nn.Module):
             pieces = [self._linked(flat, b).logsumexp(1) for b in blocks(len(flat), self.V)]
             log_z = torch.stack(pieces, dim=1).logsumexp(1)
         else:
-            log_z = target_and_log_z(flat, self.weight, self.bias, torch.zeros(len(flat), dtype=torch.long))[1]
+            first = torch.zeros(len(flat), dtype=torch.long, device=flat.device)
+            log_z = target_and_log_z(flat, self.weight, self.bias, first)[1]
         return log_z.view(c.shape[:-1]) - self._g(c)
 
     def log_z_and_entropy(self, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,9 +149,7 @@ class Output(nn.Module):
     def minus(self, a: Tensor, b: Tensor) -> Output:
         """A new Output whose m is m - (a·c + b): folded into the rows where the link is the identity."""
         if self.link:
-            affine = Affine(self.d).to(self.weight)
-            affine.load_state_dict({"a": a, "b": b})
-            return self.with_normalizer(affine)
+            return self.with_normalizer(Affine.of(a.to(self.weight), b.to(self.weight)))
         other = self._copy()
         with torch.no_grad():
             other.weight.sub_(a)
@@ -184,11 +183,10 @@ class Output(nn.Module):
         return other
 
     def _copy(self) -> Output:
-        other = Output(self.V, self.d, self.link).to(self.weight).requires_grad_(self.weight.requires_grad)
-        other.normalizer = self.normalizer
-        with torch.no_grad():
-            other.weight.copy_(self.weight)
-            other.bias.copy_(self.bias)
+        other = self._sharing(self.normalizer)
+        other.weight, other.bias = (
+            nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for p in (self.weight, self.bias)
+        )
         return other
 
     def _rows(self, w: Tensor) -> tuple[Tensor, Tensor]:

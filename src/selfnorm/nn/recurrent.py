@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from selfnorm._util.devices import is_host
 from selfnorm.config.recipe import Model
 from selfnorm.nn.encoders import State, drop
 
@@ -37,7 +40,8 @@ class Recurrent(nn.Module):
             if state and _single(x):
                 x, after = _step(layer, x, state[index])
             else:
-                x, after = layer(x, _unpack(state[index]) if state else None)
+                with _full_precision(x.device, layer):
+                    x, after = layer(x, _unpack(state[index]) if state else None)
             x = drop(x, self.dropout, rng)
             following.append(after if isinstance(after, tuple) else (after,))
         return x.transpose(0, 1), following
@@ -56,6 +60,12 @@ def _step(layer: nn.RNNBase, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tens
         return h.unsqueeze(0), (h.unsqueeze(0), c.unsqueeze(0))
     h = torch.gru_cell(x[0], state[0][0], *weights)
     return h.unsqueeze(0), (h.unsqueeze(0),)
+
+
+def _full_precision(device: torch.device, layer: nn.Module) -> AbstractContextManager[None]:
+    """An LSTM on a CPU stays in float32: oneDNN has none in bf16 without AVX-512, and gains nothing with it."""
+    off = is_host(device) and isinstance(layer, nn.LSTM) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if off else nullcontext()
 
 
 def _unpack(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:

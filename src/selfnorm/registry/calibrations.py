@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from selfnorm._util.errors import UserError, nearest
 from selfnorm.registry import Registry, load_plugins
@@ -38,3 +41,18 @@ def check_kind(kind: str) -> str:
     if kind not in kinds():
         raise UserError(f'calibration "{kind}" is unknown.{nearest(kind, kinds())} Known: {", ".join(kinds())}.')
     return kind
+
+
+def multiply_adds(kind: str, d: int, facts: Mapping[str, Any]) -> float | None:
+    """Per context when the calibration is used: 0 where it folds into the output layer; None where `facts` do not say.
+
+    `facts` is what calibration.json holds. For mlp: d·frequent for the rows, then the network's layers.
+    """
+    if kind in ("none", "shift", "affine"):
+        return 0.0
+    if kind == "mlp" and "hidden" in facts:
+        frequent = int(facts.get("frequent", 0))
+        sizes = [d + bool(frequent), *facts["hidden"], 1]
+        return float(frequent * d + sum(a * b for a, b in pairwise(sizes)))
+    known = facts.get("multiply_adds")
+    return None if known is None else float(known)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from selfnorm._util.change import checked_if_listed
 from selfnorm._util.errors import UserError
+from selfnorm._util.files import read_json
+from selfnorm._util.schema import check
 from selfnorm.config.criterion import pins
 from selfnorm.config.recipe import CriterionSettings
+from selfnorm.config.schemas import result
 from selfnorm.config.signature import parse_signature, signature_parts
-from selfnorm.config.toml import from_table
-from selfnorm.evaluation.measurement import Measurement, read_measurement
+from selfnorm.config.toml import from_table, read_recipe
+from selfnorm.evaluation.measurement import Measurement, as_measurement
 from selfnorm.registry.criteria import CRITERIA, CriterionInfo, label
 from selfnorm.runs.history import read_history
+
+TEXT = ("min_count=", "tokens=")  # settings of the text
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,16 @@ class Record:
     def calibration(self) -> str:
         return self.parts.get("calibration", "none")
 
+    @property
+    def text(self) -> str:
+        """The text and what changes its words or vocabulary: perplexities compare only within one of these."""
+        return ", ".join(
+            [
+                self.parts["data"],
+                *(extra for extra in self.extras if extra.startswith(TEXT) or extra.endswith(" words")),
+            ]
+        )
+
 
 def in_common(records: Sequence[Record]) -> list[str]:
     """The unusual settings all of them have, which belong above a table rather than into its rows."""
@@ -101,6 +116,9 @@ class Collected:
     records: list[Record]
     histories: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     others: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # completion, rescoring, … by kind
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by run: {"model.d": 100, …}
+    calibrations: dict[str, dict[str, Any]] = field(default_factory=dict)  # by run: what calibration.json says
+    studies: dict[str, dict[str, Any]] = field(default_factory=dict)  # by folder: what study.json says
 
     def of_run(self, kind: str, run: str) -> dict[str, Any]:
         """That kind of result of one run; nothing if there is none."""
@@ -115,15 +133,19 @@ def collect(folder: Path) -> Collected:
     for path in sorted(folder.rglob("*.json")):
         table = _table(path)
         if "kind_of_result" in table and isinstance(table.get("row"), dict):
+            check(table, result, path, "Remove it or make it again.")
             others.setdefault(str(table["kind_of_result"]), []).append({**table, "run": _run(path, folder)})
         elif "signature" in table and "mu_z" in table:
-            measured = read_measurement(path)
+            measured = as_measurement(table, path)
             records.append(Record(_run(path, folder), measured, parts_of(measured)))
     for path in sorted(folder.rglob("history.jsonl")):
         histories[_run(path, folder)] = read_history(path)
+    settings = {_run(path, folder): _flat(path) for path in sorted(folder.rglob("recipe.toml"))}
+    calibrations = {_run(path, folder): _table(path) for path in sorted(folder.rglob("calibration.json"))}
+    studies = {_place(path, folder): _table(path) for path in sorted(folder.rglob("study.json"))}
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
-    return Collected(records, histories, others)
+    return Collected(records, histories, others, settings, calibrations, studies)
 
 
 def parts_of(measured: Measurement) -> dict[str, str]:
@@ -135,15 +157,23 @@ def parts_of(measured: Measurement) -> dict[str, str]:
     return {**parts, "version": parse_signature(measured.signature).get("version", "")}
 
 
+def _flat(path: Path) -> dict[str, Any]:
+    """Every setting of a recipe: {"model.d": 100, …}."""
+    return {
+        f"{section}.{key}": value for section, own in asdict(read_recipe(path)).items() for key, value in own.items()
+    }
+
+
+def _place(path: Path, folder: Path) -> str:
+    below = path.parent.relative_to(folder).as_posix()
+    return "" if below == "." else below
+
+
 def _run(path: Path, folder: Path) -> str:
     """A run by its place below the folder: two runs of one name in two places are two runs."""
-    below = path.parent.relative_to(folder).as_posix()
-    return path.parent.name if below == "." else below
+    return _place(path, folder) or path.parent.name
 
 
 def _table(path: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise UserError(f"{path} is not JSON. Remove it or make it again.") from None
+    table = read_json(checked_if_listed(path))
     return table if isinstance(table, dict) else {}

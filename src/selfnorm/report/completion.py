@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from selfnorm.config.signature import parse_signature
 from selfnorm.registry.criteria import label
-from selfnorm.report.tables import EXPECTED, Table, beside, usual_parts
+from selfnorm.report.number import number
+from selfnorm.report.paper import EXPECTED, beside, columns, expected, usual_parts
+from selfnorm.report.table import Table
 
 NUMBERS = ("acc_n", "delta_acc", "perplexity", "sigma_z")
 SCHEDULE = "decay=2.0,decay_after=1"  # Table 6 halves the rate after every iteration; older signatures do not say
@@ -24,18 +25,20 @@ def of_the_challenge(result: dict[str, Any], path: Path = EXPECTED) -> bool:
 
 
 def _expected(path: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))["completion"][0]
+    table: dict[str, Any] = expected(path)["completion"][0]
     return table
 
 
 def completion_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
-    """Every cell of the paper, run or not, and every run of ours next to the nearest cell of its method."""
+    """Every run of ours next to the paper's cell, or the nearest cell of its method; then the cells not run."""
     table = _expected(path)
     cells = [{**table["all"], **cell} for cell in table["cell"]]
-    rows = [row for cell in cells for row in _rows(cell, [r for r in results if _same(cell, r)])]
+    same = [[r for r in results if _same(cell, r)] for cell in cells]
+    rows = [_row(cell, r) for cell, ours in zip(cells, same, strict=True) for r in ours]
     others = [r for r in results if not any(_same(cell, r) for cell in cells)]
     rows += [_row(_nearest(cells, r), r) for r in sorted(others, key=lambda r: (-int(r["words_read"]), str(r["row"])))]
-    head = [*TASK_HEAD, *(f"{name}: paper / ours / diff" for name in NUMBERS), "p (McNemar)", "n-gram (p)"]
+    rows += [_missing(cell) for cell, ours in zip(cells, same, strict=True) if not ours]
+    head = [*TASK_HEAD, *columns(NUMBERS), "p (McNemar)", "n-gram (p)"]
     return Table(f"Table {table['number']}: {table['title']}", head, rows, list(table["notes"]))
 
 
@@ -55,22 +58,19 @@ def _nearest(cells: Sequence[dict[str, Any]], result: dict[str, Any]) -> dict[st
     return same[0] if same else {"criterion": parts["criterion"]}
 
 
-def _rows(cell: dict[str, Any], ours: Sequence[dict[str, Any]]) -> list[list[str]]:
-    if ours:
-        return [_row(cell, result) for result in ours]
-    missing = [f"{beside(cell[name], None, name)}" for name in NUMBERS]
-    return [
-        [label(cell["criterion"]), _size(cell), "not run (selfnorm study run paper/table6)", "none", *missing, "", ""]
-    ]
+def _missing(cell: dict[str, Any]) -> list[str]:
+    numbers = [text for name in NUMBERS for text in beside(cell[name], None, name)]
+    command = "not run (selfnorm study run paper/table6)"
+    return [label(cell["criterion"]), _size(cell), command, "none", *numbers, "", ""]
 
 
 def _row(cell: dict[str, Any], result: dict[str, Any]) -> list[str]:
-    numbers = [beside(cell.get(name), float(result[name]), name) for name in NUMBERS]
+    numbers = [text for name in NUMBERS for text in beside(cell.get(name), float(result[name]), name)]
     ours = f"d = {result['row']['d']}, {result['words_read'] / 1e6:.1f} M words"
     calibration = parse_signature(result["signature"])["calibration"]
     other = result.get("ngram")
-    ngram = f"{other['accuracy']:.1f} ({other['mcnemar_p']:.3f})" if other else ""
-    return [label(cell["criterion"]), _size(cell), ours, calibration, *numbers, f"{result['mcnemar_p']:.3f}", ngram]
+    ngram = f"{other['accuracy']:.1f} ({number(other['mcnemar_p'], 3)})" if other else ""
+    return [label(cell["criterion"]), _size(cell), ours, calibration, *numbers, number(result["mcnemar_p"], 3), ngram]
 
 
 def _size(cell: dict[str, Any]) -> str:

@@ -10,9 +10,11 @@ from selfnorm.evaluation.statistics import differences
 from selfnorm.registry.criteria import label
 from selfnorm.report.collect import Record, in_common
 from selfnorm.report.menu import SAME
-from selfnorm.report.tables import Table
+from selfnorm.report.number import number, percent
+from selfnorm.report.table import Table
 
-HEAD = ["model", "k", "perplexity", "95 %", "real", "sigma_z", "95 %", "real"]
+GAPS = ["perplexity diff", "perplexity 95 %", "perplexity real", "sigma_z diff", "sigma_z 95 %", "sigma_z real"]
+HEAD = ["model", "k", *GAPS]
 NOTES = [
     "Paired block bootstrap over the text: real where the interval leaves out 0. It answers for these trained models on more text of "
     "this kind, not for what another seed would have trained."
@@ -40,18 +42,17 @@ def _table(group: Sequence[Record]) -> Table:
 
 
 def _row(record: Record, reference: Record) -> list[str]:
+    return [record.name, record.k, *gaps(record, reference)]
+
+
+def gaps(record: Record, reference: Record) -> list[str]:
+    """The cells of GAPS: what a model has beyond another on the same text, with intervals."""
     found = differences(np.asarray(record.measured.blocks), np.asarray(reference.measured.blocks))
-    gap, low, high = (100 * x for x in found["perplexity"])
-    perplexity = [f"{gap:+.1f} %", f"{low:+.1f} to {high:+.1f}", _real(low, high)]
+    gap, low, high = found["perplexity"]
+    perplexity = [percent(gap), f"{100 * low:+.1f} to {100 * high:+.1f}", _real(low, high)]
     gap, low, high = found["sigma_z"]
-    return [
-        record.name,
-        record.k,
-        *perplexity,
-        f"{gap:+.3f}",
-        f"{low:+.3f} to {high:+.3f}",
-        _real(low, high),
-    ]
+    ends = f"{number(low, 3, sign=True)} to {number(high, 3, sign=True)}"
+    return [*perplexity, number(gap, 3, sign=True), ends, _real(low, high)]
 
 
 def _real(low: float, high: float) -> str:

@@ -14,7 +14,8 @@ from selfnorm.evaluation.measurement import Measurement
 from selfnorm.registry.calibrations import kinds
 from selfnorm.registry.steps import COST, TIMES
 from selfnorm.report.collect import Collected, Record, collect
-from selfnorm.report.tables import Table
+from selfnorm.report.number import number
+from selfnorm.report.table import Table
 
 NAME = "README.md"
 FIRST = "<!-- Written by: selfnorm report FOLDER --index. Changes by hand are lost. -->"
@@ -93,14 +94,10 @@ def _row(results: Sequence[Result]) -> list[str]:
     model = ", ".join([shown.name + shown.unusual_k, *(extra for extra in shown.extras if not text.endswith(extra))])
     return [
         f"[{shown.run.rpartition('/')[2]}]({shown.run})", model, parts.get("d", "–"), text, parts.get("seed", "–"), step,
-        _number(m.perplexity, 2), _number(m.sigma_z, 4), parts.get("version", "–"), m.machine, m.date,
+        number(m.perplexity, 2), number(m.sigma_z, 4), parts.get("version", "–"), m.machine, m.date,
         f"`{m.command}`", ", ".join(step for step, _ in results),
     ]  # fmt: skip
 
 
 def _text(parts: dict[str, str]) -> str:
     return f"{parts['data']}, {int(parts['max_words']):,} words" if "max_words" in parts else parts["data"]
-
-
-def _number(value: float, digits: int) -> str:
-    return "–" if math.isnan(value) else f"{value:.{digits}f}"

@@ -9,7 +9,8 @@ from typing import Any
 
 from selfnorm.registry.steps import COST
 from selfnorm.report.collect import Collected, Record, in_common
-from selfnorm.report.tables import Table
+from selfnorm.report.number import number
+from selfnorm.report.table import Table, without_empty_columns
 
 WEAK = 0.5  # a mean or spread of log Z that a criterion which pins it should not leave
 FEWEST = 4  # criteria that make a menu
@@ -49,10 +50,9 @@ def _menu(group: Sequence[Record], collected: Collected) -> Table:
         [*_row(r, collected), *cost]
         for r, cost in zip(ordered, [cost or ("", "") for cost in costs] if whole else clock, strict=True)
     ]
-    used = [place for place in range(len(HEAD)) if any(row[place] for row in rows)]
-    head = [HEAD[i] for i in used]
+    head, rows = without_empty_columns(HEAD, rows)
     notes = [BY_STEP if whole else BY_CLOCK] if {"s per epoch", "MB"} & set(head) else []
-    return Table(f"Menu: {about}", head, [[row[i] for i in used] for row in rows], notes)
+    return Table(f"Menu: {about}", head, rows, notes)
 
 
 def _row(record: Record, collected: Collected) -> list[str]:
@@ -62,10 +62,10 @@ def _row(record: Record, collected: Collected) -> list[str]:
         record.name,
         record.k,
         _pins(record),
-        f"{m.perplexity:.1f}",
-        f"{m.mu_z:+.3f}",
-        f"{m.sigma_z:.3f}",
-        f"{after[0].measured.sigma_z:.4f}" if after else "",
+        number(m.perplexity, 1),
+        number(m.mu_z, 3, sign=True),
+        number(m.sigma_z, 3),
+        number(after[0].measured.sigma_z, 4) if after else "",
     ]
 
 

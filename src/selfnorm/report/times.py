@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from selfnorm.config.signature import parse_signature
 from selfnorm.registry.criteria import label
-from selfnorm.report.tables import EXPECTED, Table
+from selfnorm.report.paper import EXPECTED, expected
+from selfnorm.report.table import Table
 
 FIELDS = ("data", "V", "words", "d", "threads", "signature", "normalized_seconds", "unnormalized_seconds")
 COST_FIELDS = ("run", "data", "V", "d", "signature", "step_seconds", "steps_per_epoch", "megabytes")
@@ -20,16 +20,16 @@ HEAD = ["data", "V", "words", "whose", "d", "seconds with log Z", "without", "ra
 def times_table(results: Sequence[dict[str, Any]], path: Path = EXPECTED) -> Table:
     """The paper's two rows, each followed by ours on the same text; then our other texts."""
     results = [r for r in results if set(FIELDS) <= set(r) and "criterion" in parse_signature(str(r["signature"]))]
-    expected = tomllib.loads(path.read_text(encoding="utf-8"))["times"]
+    table = expected(path)["times"]
     rows = []
-    for cell in expected["cell"]:
+    for cell in table["cell"]:
         ours = [r for r in results if r["data"] == cell["data"]]
-        rows += [_row(cell, f"paper, {expected['machine']}", "–"), *(_ours(r) for r in _ordered(ours))]
+        rows += [_row(cell, f"paper, {table['machine']}", "–"), *(_ours(r) for r in _ordered(ours))]
         if not ours:
             rows.append([cell["data"], "", "", "ours: not run (selfnorm study run paper/table1)", "", "", "", ""])
-    named = {cell["data"] for cell in expected["cell"]}
+    named = {cell["data"] for cell in table["cell"]}
     rows += [_ours(r) for r in _ordered([r for r in results if r["data"] not in named])]
-    return Table(expected["title"], HEAD, rows, list(expected["notes"]))
+    return Table(table["title"], HEAD, rows, list(table["notes"]))
 
 
 def cost_table(results: Sequence[dict[str, Any]]) -> list[Table]:

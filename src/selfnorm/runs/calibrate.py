@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from selfnorm._util.console import progress
+from selfnorm._util.devices import device_of, make_rng
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Contexts, Task
 from selfnorm.calibration.choose import Candidate, choose
@@ -24,7 +25,7 @@ from selfnorm.nn.model import LanguageModel
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.runs.calibrations import apply, calibration_of, save_calibration
-from selfnorm.runs.folder import Run, refuse_replaced, stamp
+from selfnorm.runs.folder import Run, Stamp, stamp
 from selfnorm.runs.loading import load_model
 
 log = logging.getLogger("selfnorm")
@@ -41,8 +42,7 @@ def calibrate_run(
     if "passes" in how.options and used.passes < task.budget.passes:
         log.warning("Time was up after %s contexts and %g passes.", f"{used.contexts:,}", used.passes)
     facts = _facts(model, normalizer, used, kind, corpus["valid"], time.monotonic() - start)
-    refuse_replaced(run, weights)
-    save_calibration(run, kind, normalizer, facts, use)
+    save_calibration(run, kind, normalizer, facts, weights, use)
     return facts
 
 
@@ -60,12 +60,11 @@ def calibrate_by_budget(
     one, normalizer, frontier = choose(task, cost, sigma, tried)
     facts = _facts(model, normalizer, one.budget, one.kind, corpus["valid"], time.monotonic() - start)
     facts["frontier"] = [{"kind": c.describe(), "cost": c.cost, **asdict(c)["left"]} for c in frontier]
-    refuse_replaced(run, weights)
-    save_calibration(run, one.kind, normalizer, facts, use=True)
+    save_calibration(run, one.kind, normalizer, facts, weights)
     return one.kind, facts
 
 
-def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[tuple[tuple[int, int], ...], LanguageModel, Task]:
+def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[Stamp, LanguageModel, Task]:
     """The stamp of the run's weights, its raw model, and what a calibration of it is fitted with."""
     if CRITERIA.find(run.recipe.criterion.name).pins == "normalized":
         raise UserError(f"{run.folder} is normalized by construction: log Z is 0 and there is nothing to calibrate.")
@@ -74,7 +73,7 @@ def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[tuple[tuple[
     budget = replace(budget, contexts=min(budget.contexts, len(corpus["train"]) - 1))
     train = contexts_of(model, corpus["train"], streams=64, T=32)
     counts = torch.from_numpy(np.asarray(run.vocab.counts))
-    rng = torch.Generator().manual_seed(run.recipe.training.seed)
+    rng = make_rng(run.recipe.training.seed, device_of(model))
     return weights, model, Task(model.output, train, contexts_of(model, corpus["valid"]), budget, counts, rng)
 
 

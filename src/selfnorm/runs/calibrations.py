@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from safetensors.torch import save_file
-
+from selfnorm._util.devices import device_of
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import atomic, read_json, write_json
-from selfnorm._util.tensors import read_tensors
+from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
 from selfnorm.calibration.base import Calibration
 from selfnorm.config.signature import signature
 from selfnorm.nn.model import LanguageModel
@@ -17,7 +15,7 @@ from selfnorm.nn.normalizers import Normalizer
 from selfnorm.registry import load
 from selfnorm.registry.calibrations import CALIBRATIONS
 from selfnorm.registry.steps import STEPS
-from selfnorm.runs.folder import Run
+from selfnorm.runs.folder import FACTS, Run, Stamp, changing, read_calibrations, refuse_replaced
 from selfnorm.runs.history import trained_epochs
 
 OF = {"of": "rows"}  # what was fitted to: log Z of the rows alone, whatever normalizer the model was trained with
@@ -29,31 +27,33 @@ def calibration_of(kind: str) -> Calibration:
     return made
 
 
-def save_calibration(run: Run, kind: str, normalizer: Normalizer, facts: dict[str, Any], use: bool = True) -> None:
-    """Store a calibration and, if wanted, put it in use. Others stay; measurements of the one it replaces are removed."""
-    for what in (name for name, step in STEPS.items() if step.calibrated):
-        run.file(f"{what}.{kind}.json").unlink(missing_ok=True)
-    with atomic(run.file(f"calibration.{kind}.safetensors")) as temporary:
-        save_file({name: t.contiguous() for name, t in normalizer.state_dict().items()}, temporary, metadata=OF)
-    stored = stored_facts(run)
-    write_json(
-        run.file("calibration.json"), {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts}
-    )
+def save_calibration(
+    run: Run, kind: str, normalizer: Normalizer, facts: dict[str, Any], weights: Stamp, use: bool = True
+) -> None:
+    """Store a calibration of the weights that were there at `weights` and, if wanted, put it in use.
+
+    One change: tensors, facts and the removal of measurements of the one it replaces. Others stay.
+    """
+    tensors = {name: t.cpu().contiguous() for name, t in normalizer.state_dict().items()}
+    with changing(run) as new:
+        refuse_replaced(run, weights)
+        new.remove(f"{what}.{kind}.json" for what, step in STEPS.items() if step.calibrated)
+        with new.file(f"calibration.{kind}.safetensors", bytes_of(tensors)) as temporary:
+            write_tensors(temporary, tensors, OF)
+        stored = stored_facts(run)
+        new.json(FACTS, {**stored, "kind": kind if use else stored.get("kind", "none"), kind: facts})
 
 
 def use_calibration(run: Run, kind: str) -> None:
     """Put a stored calibration (or none) in use."""
-    write_json(run.file("calibration.json"), {**stored_facts(run), "kind": kind})
+    with changing(run) as new:
+        new.json(FACTS, {**stored_facts(run), "kind": kind})
 
 
 def stored_facts(run: Run) -> dict[str, Any]:
-    """What calibration.json says; nothing if it is not there or not ours, since it is about to be written again."""
-    path = run.file("calibration.json")
-    try:
-        table = read_json(path) if path.exists() else {}
-    except UserError:
-        return {}
-    return table if isinstance(table, dict) else {}
+    """What calibration.json says; nothing if there is none."""
+    path = run.checked(FACTS)
+    return read_calibrations(path) if path.exists() else {}
 
 
 def remaining_sigma(run: Run, kind: str) -> float | None:
@@ -104,14 +104,15 @@ def calibrated(model: LanguageModel, run: Run, kind: str) -> LanguageModel:
         raise UserError(
             f"{run.folder} has no {kind} calibration. Make it with: selfnorm calibrate {run.folder} --with {kind}"
         )
-    tensors, about = read_tensors(run.file(f"calibration.{kind}.safetensors"))
+    tensors, about = read_tensors(run.checked(f"calibration.{kind}.safetensors"))
     if kind == "mlp" and model.output.normalizer is not None and about != OF:
         raise UserError(
             f"{run.folder} was calibrated by an older version, on top of its own normalizer. Calibrate again: "
             f"selfnorm calibrate {run.folder} --with mlp"
         )
     try:
-        return apply(model, calibration_of(kind).load(tensors, model.output))
+        here = {name: t.to(device_of(model)) for name, t in tensors.items()}
+        return apply(model, calibration_of(kind).load(here, model.output))
     except (KeyError, ValueError, RuntimeError):
         raise UserError(
             f"calibration.{kind}.safetensors of {run.folder} does not fit the model. Calibrate again."

@@ -16,15 +16,20 @@ from selfnorm.evaluation.measure import measure, per_word
 from selfnorm.evaluation.measurement import Measurement
 from selfnorm.evaluation.theory import check_theorems
 from selfnorm.runs.calibrations import fitted, signed
-from selfnorm.runs.folder import Run, refuse_replaced, stamp
+from selfnorm.runs.folder import Run, changing, refuse_replaced, stamp
 from selfnorm.runs.history import trained_epochs
 from selfnorm.runs.loading import load_model
 
 log = logging.getLogger("selfnorm")
 
 
-def measure_split(run: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Measurement:
-    """Measure the run's best model on a split and store the numbers in its folder."""
+def measure_split(
+    run: Run, corpus: Corpus, split: str, calibration: str | None = None, must_store: bool = False
+) -> Measurement:
+    """Measure the run's best model on a split and store the numbers in its folder.
+
+    A folder that may not be written is only warned of, unless storing them is what was asked for (`must_store`).
+    """
     kind = run.kind(calibration)
     weights, model = stamp(run, kind), load_model(run, calibration=kind)
     ids, line = corpus[split], signed(run, split, kind)
@@ -33,14 +38,15 @@ def measure_split(run: Run, corpus: Corpus, split: str, calibration: str | None 
         measured = measure(model, ids, line, run.recipe.training.seed, advance, theory, run.vocab.words)
     measured = replace(measured, recipe=asdict(run.recipe), split=split, calibration=kind,
                        trained=trained_epochs(run.folder), fitted=fitted(run, kind))  # fmt: skip
-    refuse_replaced(run, weights, kind)
-    path = run.file(f"{split}.json" if kind == "none" else f"{split}.{kind}.json")
+    name = f"{split}.json" if kind == "none" else f"{split}.{kind}.json"
     try:
-        measured.write(path)
+        with changing(run) as new:
+            refuse_replaced(run, weights, kind)
+            new.json(name, asdict(measured))
     except OSError as error:  # somebody else's run may be measured, though nothing can be stored in it
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if must_store or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
-        log.warning("Not stored in %s: %s", path, error.strerror)
+        log.warning("Not stored: %s", error.strerror or error)
     return measured
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from selfnorm._util.change import LOCK as CHANGE_LOCK
+from selfnorm._util.change import Change, change, checked, settled
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import LOCK, read_json, write_json
+from selfnorm._util.files import LOCK, json_text, read_json
 from selfnorm._util.machine import environment
+from selfnorm._util.manifest import NAME as MANIFEST
+from selfnorm._util.manifest import note_once, read_manifest, trusted
+from selfnorm._util.manifest import trust as trust_folder
+from selfnorm._util.schema import check
+from selfnorm._util.schema import table as table_of
+from selfnorm.config.limits import check_device
 from selfnorm.config.recipe import Recipe
-from selfnorm.config.toml import read_recipe, write_recipe
+from selfnorm.config.schemas import CALIBRATION, TOKENIZER
+from selfnorm.config.toml import read_recipe, recipe_text
 from selfnorm.data.tokenizers import Tokenize, of_an_older_run, tokenizer
 from selfnorm.data.vocab import Vocab, read_vocab
 from selfnorm.registry.calibrations import check_kind, kinds
@@ -25,6 +35,19 @@ if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
 
 
+FACTS = "calibration.json"
+BASE = (
+    "recipe.toml",
+    "vocab.txt",
+    "tokenizer.json",
+    "env.json",
+    "history.jsonl",
+    "model.safetensors",
+    "best.safetensors",
+)
+OWN = (LOCK, CHANGE_LOCK, MANIFEST)
+
+
 @dataclass(frozen=True)
 class Run:
     """A trained model on disk. `selfnorm.train` makes one; `selfnorm.open_run(folder)` opens one."""
@@ -33,6 +56,7 @@ class Run:
     recipe: Recipe
     vocab: Vocab
     tokenizer: str = "whitespace"  # its name: words or whitespace
+    device: str = ""  # where it computes: cpu, cuda, cuda:1, mps, auto; empty is as it was trained, or auto
 
     def __repr__(self) -> str:
         c, d = self.recipe.criterion.name, self.recipe.model.d
@@ -41,6 +65,10 @@ class Run:
     def file(self, name: str) -> Path:
         return self.folder / name
 
+    def checked(self, name: str) -> Path:
+        """The path of a file that is going to be read, compared with the manifest: a damaged one is an error."""
+        return checked(self.folder, name)
+
     @property
     def tokenize(self) -> Tokenize:
         return tokenizer(self.tokenizer)
@@ -48,15 +76,8 @@ class Run:
     @property
     def in_use(self) -> str:
         """The calibration in use: what scoring and measuring take unless told otherwise."""
-        path = self.file("calibration.json")
-        table = read_json(path) if path.exists() else {"kind": "none"}
-        kind = table.get("kind") if isinstance(table, dict) else None
-        if kind not in kinds():
-            raise UserError(
-                f"{path}: the calibration in use is {kind!r}, but one of {', '.join(kinds())} was expected. "
-                "Remove the file and calibrate again."
-            )
-        return str(kind)
+        path = self.checked(FACTS)
+        return str(read_calibrations(path)["kind"]) if path.exists() else "none"
 
     def kind(self, calibration: str | None) -> str:
         """The calibration asked for, or the one in use. The one place where that is decided."""
@@ -105,41 +126,58 @@ class Run:
 
 def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "", tokens: str = "whitespace") -> Run:
     """A new run folder, or the same one again if its recipe and its text agree."""
-    path = folder / "recipe.toml"
+    path = checked(folder, "recipe.toml")
     if path.exists():
         _agree(read_recipe(path), recipe, folder)
-    if (folder / "vocab.txt").exists() and read_vocab(folder / "vocab.txt").words != vocab.words:
+    if checked(folder, "vocab.txt").exists() and read_vocab(folder / "vocab.txt").words != vocab.words:
         raise UserError(f"The text of {folder} has changed: its vocabulary is another one now. Choose another folder.")
     if text_of(folder) not in ("", fingerprint):
         raise UserError(f"The text of {folder} has changed since it was trained. Choose another folder.")
-    write_recipe(path, recipe)
-    if not (folder / "vocab.txt").exists():
-        vocab.write(folder / "vocab.txt")
-    write_json(folder / "tokenizer.json", {"tokens": tokens})
-    write_json(folder / "env.json", {**environment(), "text": fingerprint})
-    return Run(folder, recipe, vocab, tokens)
+    texts = {
+        "recipe.toml": recipe_text(recipe),
+        "vocab.txt": vocab.text(),
+        "tokenizer.json": json_text({"tokens": tokens}),
+        "env.json": json_text({**environment(), "text": fingerprint}),
+    }
+    run = Run(folder, recipe, vocab, tokens)
+    with changing(run) as new:
+        for name, text in texts.items():
+            if not run.file(name).exists() or run.file(name).read_text(encoding="utf-8") != text:
+                new.text(name, text)
+    return run
 
 
-def open_run(folder: Path | str) -> Run:
-    """Open a run folder that training made."""
+def open_run(folder: Path | str, device: str = "", trust: bool = False) -> Run:
+    """Open a run folder that training made; `device` is where it computes (cpu, cuda, cuda:1, mps, auto).
+
+    Every file is compared with the manifest when it is read; a damaged, edited or foreign one is an error that names it.
+    `trust` takes the files as they are, for the rest of the process.
+    """
     folder = Path(folder)
+    check_device(device or "auto")
+    if trust:
+        trust_folder(folder)
     if not (folder / "recipe.toml").is_file():
         raise UserError(f"{folder} is not a run folder (no recipe.toml). Make one with: selfnorm train --to {folder}")
-    recipe = read_recipe(folder / "recipe.toml")
-    return Run(folder, recipe, read_vocab(folder / "vocab.txt"), stored_tokens(folder, recipe))
+    if read_manifest(folder) is None and not trusted(folder):
+        note_once(
+            folder,
+            f"{folder} was made by an earlier version and has no {MANIFEST}, so damage to it cannot be noticed. "
+            "Training or calibrating it writes one.",
+        )
+    recipe = read_recipe(checked(folder, "recipe.toml"))
+    return Run(folder, recipe, read_vocab(checked(folder, "vocab.txt")), stored_tokens(folder, recipe), device)
 
 
 def stored_tokens(folder: Path, recipe: Recipe) -> str:
     """The tokenizer's name as the folder has it; runs of older versions do not say."""
-    path = folder / "tokenizer.json"
+    path = checked(folder, "tokenizer.json")
     if not path.exists():
         return recipe.data.tokens or of_an_older_run(recipe.data.name)
     table = read_json(path)
-    name = table.get("tokens") if isinstance(table, dict) else None
-    if not isinstance(name, str):
-        raise UserError(f'{path} does not name a tokenizer. Expected {{"tokens": "words"}} or whitespace.')
-    tokenizer(name)
-    return name
+    check(table, TOKENIZER, path, 'Expected {"tokens": "words"} or whitespace.')
+    tokenizer(table["tokens"])
+    return str(table["tokens"])
 
 
 def _agree(old: Recipe, new: Recipe, folder: Path) -> None:
@@ -164,51 +202,69 @@ def _difference(old: Recipe, new: Recipe) -> str:
 
 
 def _fixed(recipe: Recipe) -> Recipe:
-    free: dict[str, Any] = {"epochs": 0, "checkpoint_minutes": 0.0, "threads": 0, "validate_minutes": 0.0}
+    free: dict[str, Any] = {
+        "epochs": 0,
+        "checkpoint_minutes": 0.0,
+        "threads": 0,
+        "validate_minutes": 0.0,
+        "device": "auto",
+    }
     data = replace(recipe.data, folder="", file=Path(recipe.data.file).name, tokens="")
     return replace(recipe, data=data, training=replace(recipe.training, **free))
 
 
-def stamp(run: Run, calibration: str = "none") -> tuple[tuple[int, int], ...]:
+Stamp = tuple[tuple[int, int], ...]
+
+
+def stamp(run: Run, calibration: str = "none") -> Stamp:
     """Changes whenever the best weights, or the calibration used with them, are replaced; take it before loading them."""
     paths = [run.file("best.safetensors"), run.file(f"calibration.{calibration}.safetensors")]
     stats = [path.stat() for path in paths if path.exists()]
     return tuple((one.st_mtime_ns, one.st_size) for one in stats)
 
 
-def refuse_replaced(run: Run, before: tuple[tuple[int, int], ...], calibration: str = "none") -> None:
+def refuse_replaced(run: Run, before: Stamp, calibration: str = "none") -> None:
     """Results of weights that a training or a calibration has replaced meanwhile must not be kept."""
     if stamp(run, calibration) != before:
         raise UserError(f"The weights of {run.folder} were replaced meanwhile; nothing was kept. Run it again.")
+
+
+@contextmanager
+def changing(run: Run) -> Iterator[Change]:
+    """A change to the run's files: all of it happens, or nothing (_util/change.py)."""
+    with change(run.folder, lambda: (*BASE, *derived_names())) as new:
+        yield new
+
+
+def read_calibrations(path: Path) -> dict[str, Any]:
+    """calibration.json: the kind in use, and what each stored kind measured."""
+    table = read_json(path)
+    kind = table.get("kind") if isinstance(table, dict) else None
+    if not isinstance(kind, str) or kind not in kinds():
+        raise UserError(
+            f"{path}: the calibration in use is {str(kind)[:60]!r}, but one of {', '.join(kinds())} was expected. "
+            "Remove the file and calibrate again."
+        )
+    check(table, table_of({}, dict.fromkeys(kinds()[1:], CALIBRATION)), path, "Calibrate again.")
+    return dict(table)
 
 
 def derived_names() -> list[str]:
     """The exact names of the files that measuring and calibrating write into a run folder."""
     measured = [what for what, step in STEPS.items() if step.calibrated]
     results = [f"{what}{kind}.json" for what in measured for kind in ("", *(f".{kind}" for kind in kinds()[1:]))]
-    return [*results, "calibration.json", *(f"calibration.{kind}.safetensors" for kind in kinds()[1:])]
-
-
-def forget_measured(run: Run) -> list[str]:
-    """Remove measurements and calibrations of weights that are about to be replaced; returns their names.
-
-    Only files of exactly the names that we write: what else a user keeps in the folder is never touched.
-    """
-    gone = []
-    for path in map(run.file, derived_names()):
-        if path.exists():
-            path.unlink()
-            gone.append(path.name)
-    return gone
+    return [*results, FACTS, *(f"calibration.{kind}.safetensors" for kind in kinds()[1:])]
 
 
 def refuse_foreign(folder: Path) -> None:
     """Training writes into a new or empty folder, or into a run; never into a folder that holds something else."""
+    if folder.is_dir():
+        settled(folder)  # a training that was killed at its very start
     if not folder.exists() or (folder / "recipe.toml").exists():
         return
     if not folder.is_dir():
         raise UserError(f"{folder} is a file. Name a folder for the run.")
-    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK and not p.name.endswith(".part"))
+    others = sorted(p.name for p in folder.iterdir() if p.name not in OWN and not p.name.endswith((".part", ".new")))
     if others:
         raise UserError(
             f"{folder} is not empty and not a run: it holds {', '.join(others[:3])}{' …' if len(others) > 3 else ''}. "

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from selfnorm._util.errors import UserError
-from selfnorm._util.files import is_number, read_json, read_text
-
-IN_HISTORY = ("epoch", "perplexity", "sigma_z", "seconds")  # of each line, among others
+from selfnorm._util.change import checked_if_listed
+from selfnorm._util.files import parse_json, read_json, read_text
+from selfnorm._util.schema import check
+from selfnorm.config.schemas import ENVIRONMENT, HISTORY_LINE
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """The lines training wrote, one per validation; none if there is no such file yet."""
-    try:
-        lines = [json.loads(line) for line in read_text(path).split("\n") if line] if path.exists() else []
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path} has a line that is not JSON ({error.msg}). Fix it, or remove the run to train it again."
-        ) from None
-    for number, line in enumerate(lines, 1):
-        if not isinstance(line, dict) or not all(is_number(line.get(key)) for key in IN_HISTORY):
-            raise UserError(
-                f"{path} line {number} is not one that training wrote: numbers {', '.join(IN_HISTORY)} were expected. "
-                "Fix it, or remove the run to train it again."
-            )
+    if not path.exists():
+        return []
+    lines = []
+    for number, line in enumerate(read_text(checked_if_listed(path)).split("\n"), 1):
+        if line:
+            lines.append(parse_json(line, f"{path} line {number}"))
+            check(lines[-1], HISTORY_LINE, f"{path} line {number}", "Fix it, or remove the run to train it again.")
     return lines
 
 
@@ -43,6 +37,9 @@ def trained_epochs(folder: Path) -> float:
 
 def text_of(folder: Path) -> str:
     """The fingerprint of the text a run was trained on; nothing if it does not say."""
-    path = folder / "env.json"
-    table = read_json(path) if path.exists() else {}
-    return str(table.get("text", "")) if isinstance(table, dict) else ""
+    path = checked_if_listed(folder / "env.json")
+    if not path.exists():
+        return ""
+    table = read_json(path)
+    check(table, ENVIRONMENT, path, "Copy it again, or remove it: the text is then not compared.")
+    return str(table.get("text", ""))

@@ -23,9 +23,9 @@ class FarFromNormalized(UserWarning):
     """log Z is pinned, but so loosely that scores without it are far off."""
 
 
-def open_with_text(folder: Path | str, from_: str = "") -> tuple[Run, Corpus]:
+def open_with_text(folder: Path | str, from_: str = "", device: str = "") -> tuple[Run, Corpus]:
     """The run and its corpus; `from_` says where the text is now, if it moved."""
-    run = open_run(folder)
+    run = open_run(folder, device)
     return run, text_of_run(run, from_)
 
 
@@ -46,17 +46,24 @@ def text_of_run(run: Run, from_: str = "") -> Corpus:
 
 
 def load(
-    folder: Path | str, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0
+    folder: Path | str,
+    normalized: bool = False,
+    calibration: str | None = None,
+    unk_penalty: float = 0.0,
+    device: str = "",
+    trust: bool = False,
 ) -> Scorer:
     """A Scorer for a run folder: `load("runs/nce").score("Raw text.")`.
 
     normalized    compute log Z exactly: slower, always right
     calibration   none, shift, affine, mlp, … instead of the one in use
     unk_penalty   added to the score of every word outside the vocabulary
+    device        cpu, cuda, cuda:1, mps or auto; if not given, as the run was trained, where that is here
+    trust         take the run's files as they are, though they differ from its manifest
 
     Raises NotSelfNormalized where skipping log Z would be wrong: the criterion does not pin it and no calibration makes up for it.
     """
-    return scorer_of(open_run(folder), normalized, calibration, unk_penalty)
+    return scorer_of(open_run(folder, device, trust), normalized, calibration, unk_penalty)
 
 
 def scorer_of(run: Run, normalized: bool = False, calibration: str | None = None, unk_penalty: float = 0.0) -> Scorer:
@@ -92,7 +99,7 @@ def warn_of_large_log_z(run: Run, kind: str) -> None:
     best = best_line(read_history(run.file("history.jsonl")))
     if kind not in ("none", "shift") or best is None or pins(run.recipe.criterion) == "normalized":
         return
-    mu_z, sigma_z = (0.0 if kind == "shift" else float(best["mu_z"])), float(best["sigma_z"])
+    mu_z, sigma_z = (0.0 if kind == "shift" else float(best.get("mu_z", 0.0))), float(best["sigma_z"])
     if abs(mu_z) > LARGE or sigma_z > LARGE:
         warnings.warn(
             f"{run.folder}: log Z is not near 0 (mu_z {mu_z:+.2f}, sigma_z {sigma_z:.2f} on the validation text), so scores without it "

@@ -121,7 +121,9 @@ class Model:
 
     def __reduce__(self) -> tuple[type[Model], tuple[bytes]]:
         if not self.path:
-            raise TypeError("a model made from an open Scorer cannot be pickled; make it from its run folder")
+            raise TypeError(
+                "a model made from an open Scorer cannot be sent to another process; make it from its run folder"
+            )
         return type(self), (self.path,)
 
     def __contains__(self, word: Text) -> bool:

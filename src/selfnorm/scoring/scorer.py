@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from selfnorm._util.devices import HOST, device_of, moved
 from selfnorm._util.errors import UserError
 from selfnorm.data.tokenizers import tokenizer
 from selfnorm.data.vocab import Vocab
@@ -49,6 +50,7 @@ class Scorer:
         self.model, self.vocab, self.normalized, self.unk_penalty = model, vocab, normalized, unk_penalty
         self.tokenize = tokenizer(tokens)
         self.tokenizer = tokens
+        self.device = device_of(model)
         model.requires_grad_(False)
 
     def __repr__(self) -> str:
@@ -79,7 +81,7 @@ class Scorer:
             raise UserError("score_batch takes several sentences: give a list, or use score for one.")
         return np.array([scores.sum() for scores in self.stream(sentences, eos)])
 
-    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 256) -> Iterator[Array]:
+    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 4096) -> Iterator[Array]:
         """Word scores of each sentence, in order, holding only `size` sentences at a time."""
         waiting = iter(sentences)
         while chunk := list(islice(waiting, size)):
@@ -89,23 +91,23 @@ class Scorer:
         """Arrays over all words: sentence, word, m, log_z (exact, of these scores), entropy."""
         columns: dict[str, list[Any]] = {name: [] for name in ("sentence", "word", "m", "log_z", "entropy")}
         for number, sentence in enumerate(sentences):
-            w = torch.tensor([*self.ids(sentence), *([self.vocab.eos] if eos else [])])
+            w = self._tensor([*self.ids(sentence), *([self.vocab.eos] if eos else [])])
             with torch.no_grad():
-                inputs = torch.cat([torch.tensor([self.vocab.eos]), w[:-1]])
+                inputs = torch.cat([self._tensor([self.vocab.eos]), w[:-1]])
                 c = (
                     self.model.contexts(inputs.unsqueeze(0), None)[0][0]
                     if len(w)
-                    else torch.zeros(0, self.model.output.d)
+                    else torch.zeros(0, self.model.output.d, device=w.device)
                 )
                 log_z, entropy = self.model.output.log_z_and_entropy(c) if len(w) else (c.new_zeros(0), c.new_zeros(0))
                 m = self.penalized(w, self.model.output.m(w, c)) if len(w) else c.new_zeros(0)
             columns["sentence"] += [number] * len(w)
             columns["word"] += [self.vocab.words[i] for i in w.tolist()]
             for name, values in (("m", m), ("log_z", log_z), ("entropy", entropy)):
-                columns[name] += values.double().tolist()
+                columns[name] += values.cpu().double().tolist()
         return {name: np.asarray(values, dtype=object if name == "word" else None) for name, values in columns.items()}
 
-    def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 64) -> list[Array]:
+    def batch(self, sentences: Sequence[Sequence[int]], eos: bool = True, size: int = 256) -> list[Array]:
         """Word scores of sentences given as ids: batched by length, given back in order."""
         results: list[Array] = [np.zeros(0)] * len(sentences)
         for chosen in _groups([len(sentence) for sentence in sentences], size):
@@ -121,15 +123,16 @@ class Scorer:
         if longest == 0:
             yield from (np.zeros(0) for _ in targets)
             return
-        w = torch.full((len(targets), longest), self.vocab.eos)
-        real = torch.zeros(len(targets), longest, dtype=torch.bool)
+        w = torch.full((len(targets), longest), self.vocab.eos, device=HOST)
+        real = torch.zeros(len(targets), longest, dtype=torch.bool, device=HOST)
         for row, words in enumerate(targets):
-            w[row, : len(words)] = torch.tensor(words, dtype=torch.long)
+            w[row, : len(words)] = torch.tensor(words, dtype=torch.long, device=HOST)
             real[row, : len(words)] = True
-        inputs = torch.cat([torch.full((len(w), 1), self.vocab.eos), w[:, :-1]], dim=1)
+        w, real = moved(w, self.device), moved(real, self.device)
+        inputs = torch.cat([w.new_full((len(w), 1), self.vocab.eos), w[:, :-1]], dim=1)
         with torch.no_grad():
             c, _ = self.model.contexts(inputs, None)
-            scores = self.at(w[real], c[real]).double().numpy()
+            scores = self.at(w[real], c[real]).cpu().double().numpy()
         yield from np.split(scores, np.cumsum([len(words) for words in targets])[:-1])
 
     def at(self, w: Tensor, c: Tensor) -> Tensor:
@@ -153,18 +156,18 @@ class Scorer:
 
     def nothing(self) -> Before:
         """Before any word at all: the context vector is zero and only the biases count."""
-        return Before(None, torch.zeros(1, self.model.output.d))
+        return Before(None, torch.zeros(1, self.model.output.d, device=self.device))
 
     def read(self, before: Before, word: int) -> Before:
         with torch.no_grad():
-            c, state = self.model.contexts(torch.tensor([[word]]), before.state)
+            c, state = self.model.contexts(self._tensor([[word]]), before.state)
         return Before(state, c[0])
 
     def step(self, before: Before, word: int | str) -> tuple[float, Before]:
         """The score of a word (an id, or the word itself) here, and the state after it."""
         word = self._id(word)
         with torch.no_grad():
-            score = float(self.at(torch.tensor([word]), before.c))
+            score = float(self.at(self._tensor([word]), before.c))
         return score, self.read(before, word)
 
     def scores(self, states: Sequence[Before], words: Sequence[int | str]) -> tuple[Array, list[Before]]:
@@ -173,15 +176,18 @@ class Scorer:
             raise UserError(f"scores takes a word for each state; found {len(states)} states and {len(words)} words.")
         if not states:
             return np.zeros(0), []
-        w = torch.tensor([self._id(word) for word in words])
+        w = self._tensor([self._id(word) for word in words])
         with torch.no_grad():
-            scores = self.at(w, torch.cat([state.c for state in states])).double().numpy()
+            scores = self.at(w, torch.cat([state.c for state in states])).cpu().double().numpy()
             c, after = self.model.contexts(w.unsqueeze(1), join([state.state for state in states]))
-        rows = torch.arange(len(w)).unsqueeze(1)
+        rows = torch.arange(len(w), device=self.device).unsqueeze(1)
         return scores, [Before(pick(after, row), c[row[0]]) for row in rows]
 
     def _id(self, word: int | str) -> int:
         return self.vocab.index.get(word, self.vocab.unk) if isinstance(word, str) else word
+
+    def _tensor(self, words: Any) -> Tensor:
+        return torch.tensor(words, dtype=torch.long, device=self.device)
 
     def perplexity(self, sentence: Sentence) -> float:
         scores = self.word_scores(sentence)

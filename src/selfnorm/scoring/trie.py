@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from selfnorm._util.devices import moved
 from selfnorm.nn.encoders import State, pick
 from selfnorm.scoring.scorer import Scorer
 
@@ -92,7 +93,7 @@ def walk_together(scorer: Scorer, hypotheses: Sequence[Sequence[int]]) -> Walked
     """Score hypotheses given as ids, each ended by <eos>, and keep the contexts, so that log Z can be computed where it is needed."""
     trie = Trie()
     paths = [trie.add(words) for words in hypotheses]
-    c = torch.empty(len(trie.word), scorer.model.output.d)
+    c = torch.empty(len(trie.word), scorer.model.output.d, device=scorer.device)
     m, m_end, _ = _walk(scorer, trie, {path[-1] if path else 0 for path in paths}, False, c)
     sums = np.array([m[path].sum() + m_end[path[-1] if path else 0] for path in paths])
     contexts = [np.array([*(trie.parent[node] for node in path), path[-1] if path else 0]) for path in paths]
@@ -115,24 +116,28 @@ def _walk(
         for depth, level in enumerate(trie.levels):
             nodes = np.asarray(level)
             place[nodes] = np.arange(len(nodes))
-            before = None if state is None else pick(state, torch.from_numpy(place[parent[nodes]]))
-            tokens = torch.from_numpy(word[nodes]) if depth else torch.tensor([vocab.eos])
+            before = (
+                None if state is None else pick(state, moved(torch.from_numpy(place[parent[nodes]]), scorer.device))
+            )
+            tokens = moved(torch.from_numpy(word[nodes] if depth else np.array([vocab.eos])), scorer.device)
             c, state = scorer.model.contexts(tokens.unsqueeze(1), before)
             c = c[:, 0]
             if keep is not None:
-                keep[torch.from_numpy(nodes)] = c
+                keep[moved(torch.from_numpy(nodes), scorer.device)] = c
             if log_z:
-                z[nodes] = scorer.model.output.log_z(c).double().numpy()
+                z[nodes] = scorer.model.output.log_z(c).cpu().double().numpy()
             ending = nodes[[node in ends for node in level]]
             if len(ending):
-                m_end[ending] = _m(scorer, np.full(len(ending), vocab.eos), c[place[ending]])
+                m_end[ending] = _m(
+                    scorer, np.full(len(ending), vocab.eos), c[moved(torch.from_numpy(place[ending]), scorer.device)]
+                )
             if depth + 1 < len(trie.levels):
                 after = np.asarray(trie.levels[depth + 1])
-                m[after] = _m(scorer, word[after], c[place[parent[after]]])
+                m[after] = _m(scorer, word[after], c[moved(torch.from_numpy(place[parent[after]]), scorer.device)])
     return m, m_end, z
 
 
 def _m(scorer: Scorer, words: NDArray[np.int64], c: torch.Tensor) -> Array:
-    w = torch.from_numpy(words)
-    m: Array = scorer.penalized(w, scorer.model.output.m(w, c).double()).numpy()
+    w = moved(torch.from_numpy(words), scorer.device)
+    m: Array = scorer.penalized(w.cpu(), scorer.model.output.m(w, c).cpu().double()).numpy()
     return m

@@ -18,7 +18,8 @@ from rich.live import Live
 
 from selfnorm._util.console import say
 from selfnorm._util.errors import missing_extra
-from selfnorm._util.files import is_locked
+from selfnorm._util.files import BUSY, is_locked
+from selfnorm._util.manifest import trusted
 from selfnorm.config.toml import write_recipe
 from selfnorm.studies.plan import Planned
 from selfnorm.studies.progress import progress_of
@@ -30,7 +31,8 @@ def command(run: Planned, root: Path) -> list[str]:
     recipe = root / "recipes" / f"{run.name}.toml"
     write_recipe(recipe, run.recipe)  # again: the text may have moved, or other threads be wanted
     then = [part for step in run.then for part in ("--then", step)]
-    return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then]
+    trust = ["--trust"] if trusted(root / run.name) else []
+    return [sys.executable, "-m", "selfnorm", "train", str(recipe), "--to", str(root / run.name), *then, *trust]
 
 
 def run_here(planned: list[Planned], root: Path, jobs: int) -> list[str]:
@@ -88,10 +90,14 @@ class Crew:
             if process.poll() is None:
                 continue
             del self.running[name]
-            if process.returncode and is_locked(self.root / name):
-                self.waiting.append(run)  # another process was quicker by a moment
+            if process.returncode and self._elsewhere(run, process.returncode):
+                self.waiting.append(run)  # another process was quicker; `_next` looks how far it is
             else:
                 _report(name, self.root, process.returncode, self.failed)
+
+    def _elsewhere(self, run: Planned, code: int) -> bool:
+        """Did our process end because another one was training the run? That one may be done by now, its lock gone."""
+        return is_locked(self.root / run.name) or (code == 2 and BUSY in _last_line(run.name, self.root))
 
     def stop(self) -> None:
         for _, process in self.running.values():
@@ -110,8 +116,12 @@ def _report(name: str, root: Path, code: int, failed: list[str]) -> None:
         say(f"done    {name}")
         return
     failed.append(name)
+    say(f"FAILED  {name} (exit {code}): {_last_line(name, root) or 'no output'}")
+
+
+def _last_line(name: str, root: Path) -> str:
     lines = (root / "logs" / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    say(f"FAILED  {name} (exit {code}): {lines[-1] if lines else 'no output'}")
+    return lines[-1] if lines else ""
 
 
 def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
@@ -142,8 +152,11 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
             code, last = ray.get(ready[0])
         except ray.exceptions.RayError as error:
             code, last = -1, f"its worker died ({type(error).__name__})"
-        if code == 0:
+        if code == 0 or (BUSY in last and progress_of(by_name[name], root).state == "done"):
             say(f"done    {name}")
+        elif BUSY in last:
+            time.sleep(1.0)  # another process trains it: asked again until that is done
+            waiting.append(name)
         elif code < 0 and tries[name] < 2:
             tries[name] += 1
             say(f"AGAIN   {name}: {last}; sent again from its checkpoint ({tries[name]} of 2)")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import read_text
+from selfnorm._util.files import parse_toml, read_json, read_text, write_json
 from selfnorm.config.criterion import settle
 from selfnorm.config.naming import run_name
 from selfnorm.config.recipe import Recipe
@@ -53,10 +52,7 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
     """All runs of the named study or folder of studies, each once, with `--set` changes and seeds 1..n applied."""
     titles, planned = [], dict[str, Planned]()
     for path in find_studies(name):
-        try:
-            table = tomllib.loads(read_text(path))
-        except ValueError as error:
-            raise UserError(f"{path} is not valid TOML: {error}.") from None
+        table = parse_toml(read_text(path), str(path))
         titles.append(str(table.get("title", path.stem)))
         then = _then(table, str(path))
         for recipe in _expand(table, str(path), changes, seeds):
@@ -69,6 +65,40 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
                 )
             planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *_possible(recipe, then)))))
     return Study(", ".join(titles), tuple(planned.values()))
+
+
+def about(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """What a report needs to know of a study: its title, the factors of its grids, and their values in the base recipe."""
+    tables = [parse_toml(read_text(path), str(path)) for path in find_studies(name)]
+    factors = list(dict.fromkeys(key for table in tables for grid in table.get("grid", []) for key in grid))
+    base = [from_table(table.get("recipe", {}), name, changes) for table in tables]
+    defaults = {}
+    for key in factors:
+        section, _, setting = key.partition(".")
+        values = {getattr(getattr(recipe, section), setting) for recipe in base}
+        if len(values) == 1:
+            defaults[key] = values.pop()
+    titles = [str(table.get("title", name)) for table in tables]
+    title = titles[0] if len(titles) == 1 else f"all {len(titles)} tables"
+    runs = [planned.name for planned in read_study(name, changes).planned]
+    return {"study": name, "title": title, "factors": factors, "defaults": defaults, "runs": runs}
+
+
+def note_study(folder: Path, known: dict[str, Any]) -> None:
+    """Write study.json, from which a report takes title and factors. Studies that share a folder share the file."""
+    path = folder / "study.json"
+    before = read_json(path) if path.exists() else known
+    if before.get("study") != known["study"]:
+        titles = dict.fromkeys([*str(before.get("title", "")).split("; "), known["title"]])
+        factors = list(dict.fromkeys([*before.get("factors", []), *known["factors"]]))
+        known = {
+            "study": "",
+            "title": "; ".join(titles),
+            "factors": factors,
+            "defaults": {**before.get("defaults", {}), **known["defaults"]},
+            "runs": [*before.get("runs", []), *known["runs"]],
+        }
+    write_json(path, known)
 
 
 def chosen(study: Study, only: Sequence[str]) -> list[Planned]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from selfnorm._util.files import read_json, write_json
+from selfnorm._util.change import checked_if_listed
+from selfnorm._util.files import read_json
 from selfnorm.config.signature import parse_signature
 from selfnorm.data.corpus import Corpus
 from selfnorm.registry import load
@@ -13,7 +14,7 @@ from selfnorm.registry.steps import STEPS
 from selfnorm.runs.calibrate import calibrate_run
 from selfnorm.runs.calibrations import has_calibration, signed
 from selfnorm.runs.evaluate import measure_split
-from selfnorm.runs.folder import Run
+from selfnorm.runs.folder import Run, changing
 
 
 def follow(run: Run, corpus: Corpus, steps: Sequence[str]) -> None:
@@ -26,12 +27,13 @@ def follow(run: Run, corpus: Corpus, steps: Sequence[str]) -> None:
             calibrate_run(run, corpus, kind, use=False)
         table = load(STEPS.find(what).make)(run, corpus, what, kind or "none")
         if table is not None:
-            write_json(run.file(f"{step}.json"), table)
+            with changing(run) as new:
+                new.json(f"{step}.json", table)
 
 
 def measured(run: Run, corpus: Corpus, split: str, kind: str) -> dict[str, Any] | None:
     """The steps train, valid and test. Measuring stores its own result."""
-    measure_split(run, corpus, split, kind)
+    measure_split(run, corpus, split, kind, must_store=True)
     return None
 
 
@@ -40,6 +42,6 @@ def _is_done(run: Run, name: str) -> bool:
     if not run.file(name).exists():
         return False
     now = parse_signature(signed(run, "", "none"))
-    stored = read_json(run.file(name))
+    stored = read_json(checked_if_listed(run.file(name)))
     complete = isinstance(stored, dict) and bool({"mu_z", "kind_of_result"} & set(stored))
     return complete and parse_signature(str(stored.get("signature", ""))).get("epochs") == now["epochs"]

@@ -28,7 +28,7 @@ from selfnorm.tasks.nbest.base import NBest
 from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, ids_of
 
 MODES = ("none", "1best", "nbest", "all")
-SAMPLE = 300  # contexts whose log Z is computed first, to know how far it spreads
+SAMPLE = 150  # contexts whose log Z is computed first, to know how far it spreads
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Bound:
     def __call__(self, n: Array, pairs: int = 1) -> Array:
         """For one of so many comparisons, which share what may go wrong."""
         each = 1 - (1 - self.confidence) / max(1, pairs)
-        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(each, dtype=torch.float64)))
+        z = math.sqrt(2) * float(torch.erfinv(torch.tensor(each, dtype=torch.float64, device="cpu")))
         spread = z * self.sigma * self.together * np.sqrt(n)
         return np.where(n > 0, np.maximum(spread, np.minimum(n, 2) * self.largest), 0.0)
 
@@ -106,9 +106,9 @@ class Exactness:
 class Exact:
     """Tables whose 1-best (or whole order) is that of exact scores, at the confidence asked for.
 
-    A score in them is exact where it was needed; elsewhere the mean of log Z stands for what was not computed. The first lists
-    are computed exactly until `SAMPLE` contexts are known; what is learnt from them bounds all later ones. Each chunk of lists
-    starts from that bound, so the result does not depend on which process handles which chunk.
+    A score in them is exact where it was needed; elsewhere the mean of log Z stands for what was not computed. The spread of
+    log Z is learnt from a sample of the lists that are rescored together, so the result does not depend on which lists came
+    before, or on which process has them. Where lists come one by one, a `bound` that is kept learns from all of them.
     """
 
     def __init__(
@@ -122,15 +122,17 @@ class Exact:
                 f"confidence = {confidence}: a probability from 0.5 to below 1 was expected, such as 0.999."
             )
         self.scorer, self.weights, self.mode = scorer.with_log_z(False), weights, mode
-        self.mix, self.bound = mix or Mix(), Bound(confidence)
+        self.mix, self.confidence = mix or Mix(), confidence
 
-    def tables(self, lists: Sequence[NBest], tokenized: bool = False) -> tuple[list[Table], Exactness]:
+    def tables(
+        self, lists: Sequence[NBest], tokenized: bool = False, bound: Bound | None = None
+    ) -> tuple[list[Table], Exactness]:
         """The tables of lists that go through one trie, and what they cost."""
         walked = walk_together(self.scorer, ids_of(self.scorer, lists, tokenized))
-        if self.bound.known:
-            chunk = _Chunk(self, lists, walked, copy.deepcopy(self.bound))
+        if bound is not None and bound.known:
+            chunk = _Chunk(self, lists, walked, copy.deepcopy(bound))
         else:
-            chunk = _Chunk(self, lists, walked, self.bound)
+            chunk = _Chunk(self, lists, walked, bound or Bound(self.confidence))
             chunk.sample()
         chunk.decide()
         return chunk.tables(), chunk.report
@@ -179,8 +181,8 @@ class _Chunk:
         new = np.array(sorted(n for n in nodes if np.isnan(self.log_z[n])), dtype=np.int64)
         if len(new):
             with torch.no_grad():
-                c = self.walked.c[torch.from_numpy(new)]
-                self.log_z[new] = self.exact.scorer.model.output.log_z(c).double().numpy()
+                c = self.walked.c[torch.from_numpy(new).to(self.walked.c.device)]
+                self.log_z[new] = self.exact.scorer.model.output.log_z(c).cpu().double().numpy()
             self.report.computed += len(new)
         values: Array = self.log_z[new]
         return values

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from selfnorm._util.errors import UserError, missing_extra
 from selfnorm.scoring.scorer import Scorer
+from selfnorm.tasks.arpa import check_arpa, check_in_a_process
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,8 @@ class Ngram:
         self.path = path
         if not path.is_file():
             raise UserError(f"{path} does not exist. Give an ARPA file or a KenLM binary.")
+        check_arpa(path)
+        check_in_a_process(path)
         try:
             self.model = kenlm.Model(str(path))
         except OSError as error:

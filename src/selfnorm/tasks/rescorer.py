@@ -14,7 +14,7 @@ from selfnorm._util.errors import UserError
 from selfnorm.nn.hierarchical.base import Normalized
 from selfnorm.runs.opening import load
 from selfnorm.scoring.scorer import Scorer
-from selfnorm.tasks.exact import MODES, Exact, Exactness
+from selfnorm.tasks.exact import MODES, Bound, Exact, Exactness
 from selfnorm.tasks.nbest.base import Hypothesis, NBest
 from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, table_chunk
 
@@ -65,38 +65,35 @@ class Rescorer:
         self.lm, self.exact = scorer.with_log_z(exact == "all"), exact
         self.weights, self.mix = Weights(lm_weight, word_penalty, old_lm_weight), mix or Mix()
         self.report = Exactness()
+        self._bound = Bound(confidence)  # learnt from all lists of `rescore`
         self._exact = Exact(self.lm, self.weights, exact, confidence, self.mix) if exact in ("1best", "nbest") else None
 
     def rescore(self, lists: Iterable[Plain]) -> list[Rescored]:
         """Rescore plain Python lists. Text is tokenized as the model's training text was; a list of words is taken as it is."""
         nbests = (self._nbest(place, hypotheses) for place, hypotheses in enumerate(lists))
         results = []
-        for _, table in self.stream(nbests, tokenized=True):
-            totals = self.weights.total(table.rows)
-            results.append(Rescored([int(i) for i in np.argsort(-totals, kind="stable")], totals, table.rows[:, 3]))
+        for chunk in chunks(nbests):
+            for table in self._count(self.tables(chunk, True, self._bound)):
+                totals = self.weights.total(table.rows)
+                results.append(Rescored([int(i) for i in np.argsort(-totals, kind="stable")], totals, table.rows[:, 3]))
         return results
 
     def stream(
         self, lists: Iterable[NBest], tokenized: bool = False, workers: int = 1
     ) -> Iterator[tuple[NBest, Table]]:
         """Each list with its table, in order, holding a few thousand hypotheses at a time; `workers` processes share the work."""
-        waiting = chunks(lists)
-        for chunk in waiting:  # in this process until the spread of log Z is known
-            yield from zip(chunk, self._count(self.tables(chunk, tokenized)), strict=True)
-            if workers > 1 and self.ready:
-                break
         if workers > 1:
-            yield from _spread(self, waiting, tokenized, workers)
+            yield from _spread(self, chunks(lists), tokenized, workers)
+            return
+        for chunk in chunks(lists):
+            yield from zip(chunk, self._count(self.tables(chunk, tokenized)), strict=True)
 
-    @property
-    def ready(self) -> bool:
-        """Is the bound known, so that chunks no longer depend on each other?"""
-        return self._exact is None or self._exact.bound.known
-
-    def tables(self, chunk: Sequence[NBest], tokenized: bool) -> tuple[list[Table], Exactness]:
+    def tables(
+        self, chunk: Sequence[NBest], tokenized: bool, bound: Bound | None = None
+    ) -> tuple[list[Table], Exactness]:
         """The tables of lists that go through one trie, and what they cost."""
         if self._exact is not None:
-            return self._exact.tables(chunk, tokenized)
+            return self._exact.tables(chunk, tokenized, bound)
         return table_chunk(self.lm, chunk, mix=self.mix, tokenized=tokenized), Exactness(lists=len(chunk))
 
     def _count(self, result: tuple[list[Table], Exactness]) -> list[Table]:

@@ -16,7 +16,7 @@ from selfnorm.tasks.nbest.base import NBest
 from selfnorm.tasks.ngram import Ngram
 
 Array = NDArray[np.float64]
-AT_ONCE = 2000  # hypotheses in one trie
+AT_ONCE = 4000  # hypotheses in one trie
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from selfnorm._util.devices import HOST
 from selfnorm.config.recipe import Training
 from selfnorm.nn.model import LanguageModel
 from selfnorm.training import sgd
@@ -30,28 +31,35 @@ class Optimizer:
         chosen = {id(p) for p in self.dense}
         self.tables = [p for p in parameters if id(p) not in chosen]
 
-    def step(self, learning_rate: float) -> float:
-        """One step with the gradients that are there; returns their norm before clipping."""
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return [*self.tables, *self.dense]
+
+    def norms(self) -> list[Tensor]:
+        """The norm of each gradient, on its device; sparse gradients are summed by row."""
+        return sgd.norms(self.parameters)
+
+    def apply(self, learning_rate: float, scale: float | Tensor) -> None:
+        """One step with the gradients that are there, multiplied by `scale`, which clips them; then they are gone."""
         if self.adamw is None:
-            return sgd.step(self.tables, learning_rate, self.training.clip)
-        norm = sgd.norm_of([*self.tables, *self.dense])
-        scale = min(1.0, self.training.clip / norm) if norm > 0 else 1.0
+            sgd.update(self.tables, learning_rate, scale)
+            return
         for parameter in self.dense:
             if parameter.grad is not None:
                 parameter.grad.mul_(scale)
         for group in self.adamw.param_groups:
             group["lr"] = self.training.dense_rate * learning_rate / self.training.learning_rate
-        self.adamw.step()
+        with torch.device(HOST):  # torch keeps the count of steps there
+            self.adamw.step()
         self.adamw.zero_grad(set_to_none=True)
-        sgd.step(self.tables, learning_rate * scale, float("inf"))
-        return norm
+        sgd.update(self.tables, learning_rate, scale)
 
     def tensors(self) -> dict[str, Tensor]:
         """AdamW's state by name, for a checkpoint; nothing for SGD, which has none."""
         if self.adamw is None:
             return {}
         states = self.adamw.state_dict()["state"]
-        return {f"{i}.{name}": t for i, state in states.items() for name, t in state.items()}
+        return {f"{i}.{name}": t.cpu() for i, state in states.items() for name, t in state.items()}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
         if self.adamw is None or not tensors:

@@ -11,10 +11,12 @@ from typing import Any
 
 import torch
 
+from selfnorm._util.change import checked
 from selfnorm._util.console import silent
 from selfnorm._util.errors import UserError, nearest
 from selfnorm._util.files import locked, remove_leftovers
 from selfnorm._util.memory import keep_freed_memory
+from selfnorm._util.processes import Processes, processes
 from selfnorm.config.criterion import settle
 from selfnorm.config.recipe import Data, Recipe
 from selfnorm.config.toml import SECTIONS, as_toml, read_recipe
@@ -74,25 +76,48 @@ def train_run(recipe: Recipe, folder: Path, after: After = lambda run, corpus: N
     recipe = replace(recipe, criterion=settle(recipe.criterion), data=_located(recipe.data, folder))
     torch.set_num_threads(recipe.training.threads)
     keep_freed_memory()
+    with processes(recipe.training.device) as us, nullcontext() if us.first else silent():
+        return _train(recipe, folder, after, us)
+
+
+def _train(recipe: Recipe, folder: Path, after: After, us: Processes) -> Run:
+    """The part of one process; the first of several alone writes, and calls `after`."""
     corpus = open_corpus(recipe.data)
     if recipe.data.name not in DATASETS:
         recipe = replace(recipe, data=replace(recipe.data, tokens=corpus.tokens))
-        _describe(corpus, folder)
-    criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash)
-    windows = Windows(corpus["train"], recipe.training.batch, recipe.training.steps)
-    with locked(folder):  # nothing is written before this line: what can be refused has been
-        remove_leftovers(folder)
-        run = create(folder, recipe, corpus.vocab, corpus.fingerprint, corpus.tokens)
-        Trainer(run, corpus, criterion, windows).train()
-        after(run, corpus)
+        if us.first:
+            _describe(corpus, folder)
+    if us.first:
+        _say_where(recipe, us)
+    training = recipe.training
+    criterion = make_criterion(recipe.criterion, corpus.counts(), corpus["train"], recipe.model.squash, us.device)
+    windows = Windows(corpus["train"], training.batch, training.steps, us.device, us.rank, us.size)
+    with (
+        locked(folder) if us.first else nullcontext()
+    ):  # nothing is written before this line: what can be refused has been
+        if us.first:
+            remove_leftovers(folder)
+            create(folder, recipe, corpus.vocab, corpus.fingerprint, corpus.tokens)
+        us.wait()
+        run = Run(folder, recipe, corpus.vocab, corpus.tokens)
+        Trainer(run, corpus, criterion, windows, us).train()
+        if us.first:
+            after(run, corpus)
     return run
+
+
+def _say_where(recipe: Recipe, us: Processes) -> None:
+    """What `auto` chose, and how the streams are divided."""
+    several = f", {us.size} processes of {recipe.training.batch // us.size} streams each" if us.size > 1 else ""
+    if several or recipe.training.device == "auto":
+        log.info("device: %s%s", us.device, several)
 
 
 def _located(data: Data, folder: Path) -> Data:
     """The text by its full path, so that the run can be used from anywhere; tokenized as the run that is there has it."""
     stored = folder / "recipe.toml"
     if stored.exists() and not data.tokens and data.name not in DATASETS:
-        data = replace(data, tokens=stored_tokens(folder, read_recipe(stored)))
+        data = replace(data, tokens=stored_tokens(folder, read_recipe(checked(folder, stored.name))))
     data = replace(data, folder=str(Path(data.folder).resolve())) if data.folder else data
     return replace(data, folder="", file=str(data.path.resolve())) if data.file and data.path.exists() else data
 

@@ -10,16 +10,18 @@ from typing import Any
 from selfnorm._util.console import progress
 from selfnorm._util.errors import Diverged, UserError
 from selfnorm._util.memory import peak_megabytes
+from selfnorm._util.processes import ALONE, Processes
 from selfnorm.criteria.build import Criterion
 from selfnorm.data.corpus import Corpus
 from selfnorm.data.windows import Windows
 from selfnorm.evaluation.measure import validate
 from selfnorm.nn.model import LanguageModel
 from selfnorm.registry.encoders import ENCODERS
-from selfnorm.runs.folder import Run, forget_measured
+from selfnorm.runs.folder import Run, changing, derived_names
 from selfnorm.runs.history import best_line
 from selfnorm.runs.weights import begin, save_weights
 from selfnorm.training.checkpoint import load_checkpoint, save_checkpoint, write_history
+from selfnorm.training.exchange import Exchange
 from selfnorm.training.loop import Place, learning_rate, train
 from selfnorm.training.optimizer import Optimizer
 
@@ -29,12 +31,15 @@ log = logging.getLogger("selfnorm")
 class Trainer:
     """Validates, keeps the best, checkpoints by the clock and at every epoch."""
 
-    def __init__(self, run: Run, corpus: Corpus, criterion: Criterion, windows: Windows) -> None:
+    def __init__(
+        self, run: Run, corpus: Corpus, criterion: Criterion, windows: Windows, processes: Processes = ALONE
+    ) -> None:
         self.run, self.corpus, self.training = run, corpus, run.recipe.training
-        self.criterion, self.windows = criterion, windows
-        self.model, self.rng = begin(run.recipe, len(corpus.vocab), criterion)
+        self.criterion, self.windows, self.processes = criterion, windows, processes
+        self.model, self.rng = begin(run.recipe, len(corpus.vocab), criterion, self.processes.device)
         self.optimizer = Optimizer(self.model, self.training, ENCODERS.find(run.recipe.model.encoder).optimizer)
-        self.at = load_checkpoint(run, self.model, self.optimizer, self.rng)
+        self.at = load_checkpoint(run, self.model, self.optimizer, self.rng, self.processes, windows.own)
+        self.exchange = Exchange(self.processes) if self.processes.size > 1 else None
 
     def train(self) -> None:
         per_window, left = self.training.batch * self.training.steps, self._windows_left()
@@ -44,29 +49,51 @@ class Trainer:
                 "Choose another folder."
             )
         if left == 0:
-            self._finish_writing()
+            if self.processes.first:
+                self._finish_writing()
             return
-        if not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
+        if self.processes.first and not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
             log.warning(
                 "The training text has no <unk>, so the score of unseen words is not learnt. Set a larger data.min_count, which turns "
                 "rare words into <unk>, or score with an unk_penalty."
             )
-        steps = train(self.model, self.criterion, self.windows, self.training, self.rng, self.at.place, self.optimizer)
-        lap = saved = validated = time.monotonic()
+        if self.exchange is not None:
+            self.exchange.same_start(self.model)
+        steps = train(
+            self.model, self.criterion, self.windows, self.training, self.rng, self.at.place, self.optimizer, self.exchange
+        )  # fmt: skip
+        lap = saved = validated = self._now()
         with progress(f"train {self.run.folder.name}", left * per_window) as advance:
             for place in steps:
                 advance(per_window)
-                now = time.monotonic()
+                now = self._now()
                 self.at.seconds, lap = self.at.seconds + now - lap, now
                 whole = place.window == len(self.windows)
-                if whole or _minutes_passed(now - validated, self.training.validate_minutes):
-                    self._keep_best(self._line(place))
-                    save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at)
-                    saved = validated = time.monotonic()
-                elif now - saved > 60 * self.training.checkpoint_minutes:
-                    save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at)
-                    saved = time.monotonic()
-        save_weights(self.run.file("model.safetensors"), self._usable())
+                if whole or (place.known and _minutes_passed(now - validated, self.training.validate_minutes)):
+                    if self.processes.first:
+                        self._keep_best(self._line(place))
+                    self._save()
+                    saved = validated = now if self.exchange else self._now()
+                elif place.known and now - saved > 60 * self.training.checkpoint_minutes:
+                    self._save()
+                    saved = now if self.exchange else self._now()
+        if self.processes.first:
+            self._save_last()
+
+    def _save_last(self) -> None:
+        with changing(self.run) as new:
+            save_weights(new, "model.safetensors", self._usable())
+
+    def _now(self) -> float:
+        """The clock; of several processes that of the first, so that all decide alike."""
+        return time.monotonic() if self.exchange is None else self.exchange.now
+
+    def _save(self) -> None:
+        """All processes give their part of the state; the first one writes."""
+        state = self.at.place.state
+        state = state if self.exchange is None else self.exchange.whole_state(state)
+        if self.processes.first:
+            save_checkpoint(self.run, self.model, self.optimizer, self.rng, self.at, self.processes, state)
 
     def _windows_left(self) -> int:
         done = (self.at.place.epoch - 1) * len(self.windows) + self.at.place.window
@@ -76,7 +103,7 @@ class Trainer:
         """All is trained; a process that was killed may not have written the last files."""
         last, checkpoint = self.run.file("model.safetensors"), self.run.file("checkpoint.safetensors")
         if not last.exists() or (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last.stat().st_mtime_ns):
-            save_weights(last, self._usable())
+            self._save_last()
         write_history(self.run, self.at.history)
 
     def _usable(self) -> LanguageModel:
@@ -103,11 +130,10 @@ class Trainer:
     def _keep_best(self, line: dict[str, Any]) -> None:
         best = best_line(self.at.history)
         if best is None or line["perplexity"] < best["perplexity"] or not self.run.file("best.safetensors").exists():
-            self._report_stale(forget_measured(self.run))
-            save_weights(self.run.file("best.safetensors"), self._usable())
-            forget_measured(
-                self.run
-            )  # once more: what was written while the weights were saved belongs to the old ones
+            with changing(self.run) as new:  # measurements and calibrations of the old weights go with them
+                gone = new.remove(derived_names())
+                save_weights(new, "best.safetensors", self._usable())
+            self._report_stale(gone)
         self.at.history.append(line)
         log.info(
             "%s: epoch %g  valid perplexity %.2f  mu_z %+.3f  sigma_z %.3f  (%.0f s)",

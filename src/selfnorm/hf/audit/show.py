@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from selfnorm.report.tables import Table
+from selfnorm.report.table import Table
 
 
 def tables(found: dict[str, Any]) -> list[Table]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
+from selfnorm._util import devices
 from selfnorm.nn.hierarchical.base import Normalized
 
 
@@ -16,8 +19,24 @@ class Adaptive(Normalized):
         self.softmax = nn.AdaptiveLogSoftmaxWithLoss(d, V, cutoffs, div_value=2.0)
 
     def log_p(self, w: Tensor, c: Tensor) -> Tensor:
-        found: Tensor = self.softmax(c, w).output
-        return found
+        if devices.is_host(c.device):
+            found: Tensor = self.softmax(c, w).output
+            return found
+        return self._with_one_read(w, c)
+
+    def _with_one_read(self, w: Tensor, c: Tensor) -> Tensor:
+        """The same where reading is not free: torch's asks the device for the targets of each cluster, twice."""
+        soft, words = self.softmax, devices.to_host(w)
+        cluster = np.searchsorted(soft.cutoffs[:-1], words, side="right")  # 0 is the frequent words
+        first = np.where(cluster == 0, words, soft.shortlist_size + cluster - 1)
+        place = devices.moved(torch.from_numpy(first), c.device).unsqueeze(1)
+        log_p: Tensor = soft.head(c).log_softmax(1).gather(1, place).squeeze(1)
+        for number, tail in enumerate(soft.tail, 1):
+            rows = devices.moved(torch.from_numpy(np.flatnonzero(cluster == number)), c.device)
+            if len(rows):
+                within = (w[rows] - soft.cutoffs[number - 1]).unsqueeze(1)
+                log_p = log_p.index_add(0, rows, tail(c[rows]).log_softmax(1).gather(1, within).squeeze(1))
+        return log_p
 
     def all_m(self, c: Tensor) -> Tensor:
         found: Tensor = self.softmax.log_prob(c)

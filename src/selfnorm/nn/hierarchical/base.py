@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from selfnorm._util.errors import UserError
 from selfnorm.nn.log_z import rows
 
+NOTHING = "This model is normalized by construction: log Z is 0 and there is nothing to calibrate."
+
 
 class Normalized(nn.Module):
     """What class and adaptive softmax share: all is said by log p of a target and log p of every word."""
@@ -53,7 +55,7 @@ class Normalized(nn.Module):
             return self.log_z(c), torch.cat([-(m.exp() * m).sum(1) for m in parts])
 
     def minus(self, a: Tensor, b: Tensor) -> Normalized:
-        raise UserError("This model is normalized by construction: log Z is 0 and there is nothing to calibrate.")
+        raise UserError(NOTHING)
 
     def with_normalizer(self, normalizer: nn.Module) -> Normalized:
-        return self.minus(torch.zeros(()), torch.zeros(()))
+        raise UserError(NOTHING)

@@ -6,6 +6,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
 from selfnorm._util.errors import UserError, missing_extra
@@ -36,7 +38,7 @@ def export(
     if int8 and not isinstance(model.encoder.layers[0], nn.LSTM):
         raise UserError("onnxruntime has eight-bit weights for LSTM only. Export this model without --int8.")
     _refuse_overwriting(path)
-    made = language_model(onnx, model, exact)
+    made = language_model(onnx, model, exact, int8)
     onnx.checker.check_model(made)
     with atomic(path) as temporary:
         if int8:
@@ -45,6 +47,25 @@ def export(
             onnx.save(made, str(temporary))
     write_text(path.with_suffix(".vocab.txt"), "".join(f"{word}\n" for word in vocab.words))
     write_json(path.with_suffix(".json"), {"signature": signature, **_facts(model.encoder, vocab, exact, int8)})
+
+
+def rounding_error(model: LanguageModel, vocab: Vocab, path: Path, contexts: int = 512) -> tuple[float, float]:
+    """Mean and largest difference in nats between the graph's m and the model's, over words drawn by their counts."""
+    try:
+        from onnxruntime import InferenceSession
+    except ImportError:
+        raise missing_extra("onnxruntime", "onnx", "Running the exported graph") from None
+    session, rng = InferenceSession(str(path)), np.random.default_rng(0)
+    share = np.maximum(vocab.counts, 1) / np.maximum(vocab.counts, 1).sum()
+    words = rng.choice(len(vocab), size=(16, contexts // 16), p=share)
+    candidates = rng.choice(len(vocab), size=(*words.shape, 4), p=share)
+    feed = {"words": words, "candidates": candidates}
+    feed |= {i.name: np.zeros((1, 16, model.encoder.d), np.float32) for i in session.get_inputs()[2:]}
+    m = session.run(["m"], feed)[0]
+    with torch.no_grad():
+        c, _ = model.contexts(torch.from_numpy(words), None)
+        off = np.abs(m - model.output.m_each(torch.from_numpy(candidates), c).numpy())
+    return float(off.mean()), float(off.max())
 
 
 def _refuse_overwriting(path: Path) -> None:

@@ -10,23 +10,24 @@ from torch import nn
 from selfnorm.nn.model import LanguageModel
 from selfnorm.nn.recurrent import Recurrent
 from selfnorm.scoring.onnx.normalizer import normalizer
-from selfnorm.scoring.onnx.parts import Parts, array
+from selfnorm.scoring.onnx.parts import Parts, array, link
 
 
-def language_model(onnx: Any, model: LanguageModel, exact: bool) -> Any:
-    parts = Parts(onnx)
-    states = _encoder(parts, model)
-    g = normalizer(parts, model.output.normalizer)
-    _candidates(parts, model, g)
+def language_model(onnx: Any, model: LanguageModel, exact: bool, int8: bool = False) -> Any:
+    """With `int8` the word tables are stored in eight bits, unless log Z is wanted too, which must be of the same rows as m."""
+    parts, small = Parts(onnx), int8 and not exact
+    states = _encoder(parts, model, small)
+    g = normalizer(parts, model.output.normalizer, int8=small)
+    _candidates(parts, model, g, small)
     if exact:
         _log_z(parts, model, g)
     return _whole(parts, ["m", "log_z"] if exact else ["m"], states, model.encoder.d)
 
 
-def _encoder(parts: Parts, model: LanguageModel) -> list[str]:
+def _encoder(parts: Parts, model: LanguageModel, int8: bool) -> list[str]:
     """words (B, T) to c (B, T, d); returns the names of the state after the last word."""
     parts.add("Transpose", ["words"], "words_t", perm=[1, 0])
-    x = parts.add("Gather", [parts.hold("table", array(model.encoder.table)), "words_t"], "x0")  # (T, B, d)
+    x = parts.rows("table", array(model.encoder.table), "words_t", "x0", int8)  # (T, B, d)
     states = list[str]()
     for i, layer in enumerate(cast(Recurrent, model.encoder).layers):
         lstm = isinstance(layer, nn.LSTM)
@@ -54,15 +55,15 @@ def _gates(layer: nn.Module) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return w[None], r[None], b[None]
 
 
-def _candidates(parts: Parts, model: LanguageModel, g: str) -> None:
+def _candidates(parts: Parts, model: LanguageModel, g: str, int8: bool) -> None:
     """m (B, T, K) of the candidates: only their rows are looked up."""
-    rows = parts.add("Gather", [parts.hold("rows", array(model.output.weight)), "candidates"], "candidate_rows")
+    rows = parts.rows("rows", array(model.output.weight), "candidates", "candidate_rows", int8)
     column = parts.add("Unsqueeze", ["c", parts.hold("last", np.array([3]))], "c_column")
     dot = parts.add("Squeeze", [parts.add("MatMul", [rows, column], "products"), "last"], "dots")
     bias = parts.add(
         "Gather", [parts.hold("bias", array(model.output.bias).reshape(-1)), "candidates"], "candidate_bias"
     )
-    m = _link(parts, parts.add("Add", [dot, bias], "m_raw"), model.output.link)
+    m = link(parts, parts.add("Add", [dot, bias], "m_raw"), model.output.link)
     if g:
         parts.add("Sub", [m, parts.add("Unsqueeze", [g, parts.hold("axis_k", np.array([2]))], "g_column")], "m")
     else:
@@ -72,20 +73,9 @@ def _candidates(parts: Parts, model: LanguageModel, g: str) -> None:
 def _log_z(parts: Parts, model: LanguageModel, g: str) -> None:
     """Exact log Z (B, T), which multiplies by every row."""
     product = parts.add("MatMul", ["c", parts.hold("rows_t", array(model.output.weight).T)], "all_products")
-    every = _link(parts, parts.add("Add", [product, "bias"], "all_m"), model.output.link)
+    every = link(parts, parts.add("Add", [product, "bias"], "all_m"), model.output.link)
     raw = parts.add("ReduceLogSumExp", [every, parts.hold("axis_v", np.array([2]))], "log_z_raw", keepdims=0)
     parts.add("Sub", [raw, g], "log_z") if g else parts.add("Identity", [raw], "log_z")
-
-
-def _link(parts: Parts, x: str, link: str) -> str:
-    """What bends the scores: 10 tanh(x/5) or log σ(x) = -log(1 + e^-x)."""
-    if link == "squash":
-        inner = parts.add("Tanh", [parts.add("Mul", [x, parts.number("fifth", 0.2)], f"{x}_fifth")], f"{x}_tanh")
-        return parts.add("Mul", [inner, parts.number("ten", 10.0)], f"{x}_squashed")
-    if link == "log_sigmoid":
-        soft = parts.add("Softplus", [parts.add("Neg", [x], f"{x}_below")], f"{x}_soft")
-        return parts.add("Neg", [soft], f"{x}_log_sigmoid")
-    return x
 
 
 def _whole(parts: Parts, outputs: list[str], states: list[str], d: int) -> Any:

@@ -6,19 +6,23 @@ import numpy as np
 from torch import nn
 
 from selfnorm._util.errors import UserError
+from selfnorm.calibration.top_exact import TopExact
 from selfnorm.nn.normalizers import Affine, Mlp, Sum
 from selfnorm.scoring.onnx.parts import Parts, array
+from selfnorm.scoring.onnx.top_exact import top_exact
 
 
-def normalizer(parts: Parts, g: nn.Module | None, name: str = "g") -> str:
+def normalizer(parts: Parts, g: nn.Module | None, name: str = "g", int8: bool = False) -> str:
     """The name of g(c) (B, T), or nothing where there is none: shift and affine are in the rows already, mostly."""
     if g is None:
         return ""
     if isinstance(g, Sum):
-        both = [normalizer(parts, one, f"{name}{place}") for place, one in enumerate((g.one, g.two), 1)]
+        both = [normalizer(parts, one, f"{name}{place}", int8) for place, one in enumerate((g.one, g.two), 1)]
         return parts.add("Add", both, name)
+    if isinstance(g, TopExact):
+        return top_exact(parts, g, name, int8)
     if not isinstance(g, (Affine, Mlp)):
-        raise UserError("This normalizer cannot be exported; calibrate with shift, affine or mlp.")
+        raise UserError(f"A calibration of your own ({type(g).__name__}) cannot be exported; use a built-in one.")
     column = _affine(parts, g, "c", f"{name}_affine") if isinstance(g, Affine) else _mlp(parts, g, name)
     return parts.add("Squeeze", [column, parts.hold("g_axis", np.array([2]))], name)
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from selfnorm._util.console import Advance
+from selfnorm._util.devices import device_of, make_rng, synchronize
 from selfnorm._util.memory import megabytes_of
 from selfnorm.config.recipe import Model
 from selfnorm.evaluation.measure import contexts
@@ -18,14 +19,17 @@ from selfnorm.studies.bench.timing import Work, interleaved
 NAMES = ("lstm", "unnormalized", "normalized")
 
 
-def bench_scoring(d: int, V: int, rounds: int, advance: Advance) -> list[dict[str, Any]]:
+def bench_scoring(d: int, V: int, rounds: int, device: torch.device, advance: Advance) -> list[dict[str, Any]]:
     """Rows lstm, unnormalized and normalized, on a window of 20 x 20 words."""
-    rng = torch.Generator().manual_seed(0)
+    rng = make_rng(0)
     model = build(Model(d=d), V, rng).requires_grad_(False)
-    window = random_window(V, rng)
+    window = random_window(V, rng).to(device)
+    model.to(device)
     words = window.targets.numel()
     works = _works(model, window.inputs, window.targets)
-    seconds = interleaved(works, rounds if V < 200_000 else min(rounds, 3), advance=advance)
+    seconds = interleaved(
+        works, rounds if V < 200_000 else min(rounds, 3), advance=advance, wait=lambda: synchronize(device)
+    )
     return [_row(name, d, V, seconds, words, megabytes_of(work)) for name, work in works.items()]
 
 
@@ -42,7 +46,9 @@ def time_text(model: LanguageModel, ids: np.ndarray, advance: Advance, rounds: i
             m - log_z
 
     with torch.no_grad():
-        seconds = interleaved({"unnormalized": unnormalized, "normalized": normalized}, rounds, 0, advance)
+        device = device_of(model)
+        works = {"unnormalized": unnormalized, "normalized": normalized}
+        seconds = interleaved(works, rounds, 0, advance, lambda: synchronize(device))
     return {f"{name}_seconds": value for name, value in seconds.items()}
 
 

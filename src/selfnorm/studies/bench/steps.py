@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfnorm._util.console import Advance
+from selfnorm._util.devices import HOST, device_of, host_of, is_host, make_rng, synchronize
 from selfnorm._util.memory import megabytes_of
 from selfnorm.config.recipe import CriterionSettings, Model
 from selfnorm.criteria.build import make_criterion
@@ -37,19 +38,20 @@ def zipf_counts(V: int) -> np.ndarray:
     return np.maximum(1, 1e7 / np.arange(1, V + 1)).astype(np.int64)
 
 
-def random_window(V: int, rng: torch.Generator) -> Window:
+def random_window(V: int, rng: torch.Generator, device: torch.device = HOST) -> Window:
     """Word ids with Zipf's law, as in text."""
-    ids = (torch.rand(2, B, T, generator=rng) * np.log(V)).exp().long().clamp(max=V - 1)
+    ids = (torch.rand(2, B, T, generator=rng, device=device) * np.log(V)).exp().long().clamp(max=V - 1)
     return Window(ids[0], ids[1])
 
 
 def one_step(model: LanguageModel, settings: CriterionSettings, counts: np.ndarray, rng: torch.Generator) -> Work:
     """A whole training step as `train` makes it."""
-    criterion = make_criterion(settings, counts, np.arange(1000))
+    device = device_of(model)
+    criterion = make_criterion(settings, counts, np.arange(1000), device=device)
     parameters = list(model.parameters())
 
     def work() -> None:
-        window = random_window(len(counts), rng)
+        window = random_window(len(counts), rng, device)
         c, _ = model.contexts(window.inputs, None, rng)
         criterion.backward(model.output, c, window, rng, 1 / B)
         step(parameters, 1e-3, 5.0)
@@ -61,7 +63,7 @@ def lstm_floor(model: LanguageModel, rng: torch.Generator) -> Work:
     """Forward and backward of the recurrent layers alone, on vectors already looked up."""
     encoder = cast(Recurrent, model.encoder)
     layers = list(encoder.layers.parameters())
-    x = torch.rand(T, B, encoder.d, generator=rng)
+    x = torch.rand(T, B, encoder.d, generator=rng, device=device_of(model))
 
     def work() -> None:
         y: Tensor = x.requires_grad_()
@@ -78,7 +80,7 @@ def lstm_floor(model: LanguageModel, rng: torch.Generator) -> Work:
 def products_floor(model: LanguageModel, rng: torch.Generator) -> Work:
     """m = c·Wᵀ, dc = G·W, dW = Gᵀ·c: what exact normalization cannot avoid."""
     weight = model.output.weight.detach()
-    c = torch.rand(B * T, model.output.d, generator=rng)
+    c = torch.rand(B * T, model.output.d, generator=rng, device=weight.device)
 
     def work() -> None:
         m = c @ weight.t()
@@ -123,28 +125,34 @@ def _names(V: int, free: dict[str, bool]) -> list[str]:
     return [*floors, *mine, *([USUAL] if exact else [])]
 
 
-def bench_steps(d: int, V: int, names: Sequence[str], rounds: int, advance: Advance) -> list[dict[str, Any]]:
+def bench_steps(
+    d: int, V: int, names: Sequence[str], rounds: int, device: torch.device, advance: Advance
+) -> list[dict[str, Any]]:
     """One row per name: median seconds per step, the floor's seconds, the ratio and the memory in addition to the model."""
-    rng, counts = torch.Generator().manual_seed(0), zipf_counts(V)
-    plain = build(Model(d=d), V, rng)
+    rng, counts = make_rng(0), zipf_counts(V)
+    plain = build(Model(d=d), V, rng).to(device)
+    rng = rng if is_host(device) else make_rng(0, device)
     works = {name: _work(name, plain, counts, rng) for name in names}
     big = V > 50_000 and len(works) > 3
-    seconds = interleaved(works, min(rounds, 3) if big else rounds, 1 if big else 2, advance)
+    seconds = interleaved(
+        works, min(rounds, 3) if big else rounds, 1 if big else 2, advance, lambda: synchronize(device)
+    )
     return [_row(name, d, V, seconds, megabytes_of(work)) for name, work in works.items()]
 
 
 def _work(name: str, plain: LanguageModel, counts: np.ndarray, rng: torch.Generator) -> Work:
-    d, V = plain.output.d, len(counts)
+    d, V, device = plain.output.d, len(counts), device_of(plain)
     if name == "lstm":
         return lstm_floor(plain, rng)
     if name == "products":
         return products_floor(plain, rng)
     if name == USUAL:
-        program = UsualProgram(V, d)
-        return lambda: program.step(random_window(V, rng))
+        with torch.device(device):
+            program = UsualProgram(V, d)
+        return lambda: program.step(random_window(V, rng, device))
     line = CRITERIA.find(name)
     special = line.output != "full" or line.normalizer
-    model = build(Model(d=d), V, rng, line.output, line.normalizer) if special else plain
+    model = build(Model(d=d), V, host_of(rng), line.output, line.normalizer).to(device) if special else plain
     return one_step(model, CriterionSettings(name=name, subset="contexts"), counts, rng)
 
 

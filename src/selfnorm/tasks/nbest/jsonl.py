@@ -22,29 +22,33 @@ class Jsonl:
     def read(self, path: Path, reading: Reading) -> Iterator[NBest]:
         seen = set[str]()
         for place, line in enumerate(lines_of(path), 1):
-            if not line.strip():
-                continue
-            try:
-                table = parsed(line)
-                name, hyps, reference = str(table["id"]), list(table["hyps"]), table.get("ref")
-                words = None if reference is None else tuple(reference.split())
-                if not hyps:
-                    raise ValueError("a list without hypotheses")
-            except WRONG:
-                reading.bad(path, place, EXPECTED, line)
-                continue
-            if name in seen:
-                reading.bad(path, place, "an id that no list before has", f"id {name}")
-                continue
-            seen.add(name)
-            hypotheses = tuple(_hypotheses(hyps, path, place, name, reading))
-            if hypotheses:
-                yield NBest(name, hypotheses, words, table)
+            nbest = read_line(line, path, place, reading, seen) if line.strip() else None
+            if nbest is not None:
+                yield nbest
 
     def write(self, nbest: NBest, order: Sequence[int], totals: Array, lm: Array) -> Iterator[str]:
         added = [{"selfnorm": float(lm[i]), "total": float(totals[i])} for i in order]
         hyps = [{**nbest.hypotheses[i].raw, **more} for i, more in zip(order, added, strict=True)]
         yield json.dumps({**nbest.raw, "hyps": hyps}, ensure_ascii=False)
+
+
+def read_line(line: str, path: Path, place: int, reading: Reading, seen: set[str]) -> NBest | None:
+    """The list of one line, whose id is added to those `seen`; None where it is bad and such lines are skipped."""
+    try:
+        table = parsed(line)
+        name, hyps, reference = str(table["id"]), list(table["hyps"]), table.get("ref")
+        words = None if reference is None else tuple(reference.split())
+        if not hyps:
+            raise ValueError("a list without hypotheses")
+    except WRONG:
+        reading.bad(path, place, EXPECTED, line)
+        return None
+    if name in seen:
+        reading.bad(path, place, "an id that no list before has", f"id {name}")
+        return None
+    seen.add(name)
+    hypotheses = tuple(_hypotheses(hyps, path, place, name, reading))
+    return NBest(name, hypotheses, words, table) if hypotheses else None
 
 
 def parsed(line: str) -> Any:

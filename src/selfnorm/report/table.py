@@ -1,0 +1,36 @@
+"""A table of the report: text in cells, so that a page, Markdown and a test see the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, a head, rows of text, and footnotes."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        lines = [
+            f"### {_plain(self.title)}",
+            "",
+            "| " + " | ".join(map(_plain, self.head)) + " |",
+            "|" + " --- |" * len(self.head),
+        ]
+        lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in self.rows]
+        return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
+
+
+def without_empty_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The same table without columns that hold nothing."""
+    used = [place for place in range(len(head)) if any(row[place] for row in rows)]
+    return [head[i] for i in used], [[row[i] for i in used] for row in rows]
+
+
+def _plain(cell: str) -> str:
+    """A cell as text: names come from files of others, and Markdown lets HTML through."""
+    return " ".join(cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").split("\n"))
