@@ -1,6 +1,6 @@
 """A z-loss in TRL's SFTTrainer, on a tiny model and made-up text. Needs the extra "hf", trl and datasets.
 
-SFTTrainer looks at the logits to report accuracy, so they are kept: the penalty is right, but memory is not saved.
+SFTTrainer computes its loss itself, so the z-loss is given as its compute_loss_func: the logits are made, memory is not saved.
 """
 
 import tempfile
@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import SFTConfig, SFTTrainer
 
 from selfnorm.hf.trainer import ZLossCallback
+from selfnorm.hf.zloss import ZLossFunction
 
 lines = [f"the {a} saw the {b} and the {b} saw the {a}" for a in ("cat", "dog", "bird") for b in ("tree", "fox", "cow")]
 words = Tokenizer(models.WordLevel(unk_token="<unk>"))
@@ -22,6 +23,7 @@ tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", p
 config = LlamaConfig(
     vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4
 )
+function = ZLossFunction(alpha=1e-3)
 with tempfile.TemporaryDirectory() as folder:
     arguments = SFTConfig(
         folder, max_steps=6, logging_steps=3, per_device_train_batch_size=4, learning_rate=1e-2, report_to=[], save_strategy="no",
@@ -29,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
     )  # fmt: skip
     trainer = SFTTrainer(
         LlamaForCausalLM(config), arguments, train_dataset=Dataset.from_dict({"text": lines * 4}), processing_class=tokenizer,
-        callbacks=[ZLossCallback(alpha=1e-3, keep_logits=True)],
+        callbacks=[ZLossCallback(function=function)], compute_loss_func=function,
     )  # fmt: skip
     trainer.train()
 for line in trainer.state.log_history:

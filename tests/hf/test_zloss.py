@@ -127,6 +127,29 @@ def test_trainer_logs_the_numbers_and_accumulation_changes_nothing(tmp_path: Pat
             assert torch.allclose(value, whole.model.state_dict()[name], atol=2e-5), name
 
 
+def test_a_function_for_trainers_that_compute_their_own_loss() -> None:
+    from selfnorm.hf.zloss import ZLossFunction
+
+    model, inputs, function = tiny_model("llama"), batch(), ZLossFunction(0.1)
+    outputs = model(input_ids=inputs["input_ids"])
+    assert function(outputs, inputs["labels"]).item() == pytest.approx(expected(model, inputs, 0.1).item(), rel=1e-5)
+    with torch.no_grad():  # evaluation
+        plain = expected(model, inputs, 0.0).item()
+        assert function(outputs, inputs["labels"]).item() == pytest.approx(plain, rel=1e-5)
+    assert "mu_z" in function.stats() and function.stats() == {}
+
+
+def test_a_trainer_that_ignores_the_models_loss_is_told_so() -> None:
+    from types import SimpleNamespace
+
+    from selfnorm.hf.trainer import ZLossCallback
+
+    callback = ZLossCallback(0.1)
+    callback.on_train_begin(None, None, None, model=tiny_model("llama"))
+    with pytest.warns(UserWarning, match="no z-loss"):
+        callback.on_log(None, SimpleNamespace(log_history=[]), None, logs={"loss": 1.0})
+
+
 def reduce_in(rank: int, file: str, queue: Any) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
     model = tiny_model("llama")

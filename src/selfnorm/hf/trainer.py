@@ -11,10 +11,12 @@ Evaluation is without the penalty.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from selfnorm._util.errors import missing_extra
-from selfnorm.hf.zloss import AttachedZLoss, attach_z_loss
+from selfnorm.hf.adapter import linear_of
+from selfnorm.hf.zloss import Watched, ZLossFunction, attach_z_loss
 
 try:
     from transformers import TrainerCallback
@@ -25,18 +27,29 @@ except ImportError:
 class ZLossCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """Attach a z-loss when training begins, log its numbers, and detach it at the end. alpha = 0 only watches log Z."""
 
-    def __init__(self, alpha: float = 1e-4, keep_logits: bool = False) -> None:
-        self.alpha, self.keep_logits = alpha, keep_logits
-        self.attached: AttachedZLoss | None = None
+    def __init__(self, alpha: float = 1e-4, keep_logits: bool = False, function: ZLossFunction | None = None) -> None:
+        """function: the compute_loss_func of a trainer that does not use the model's own loss; nothing is attached then."""
+        self.alpha, self.keep_logits, self.function = alpha, keep_logits, function
+        self.attached: Watched | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
-        self.attached = attach_z_loss(_bare(model), self.alpha, self.keep_logits)
+        if self.function is None:
+            self.attached = attach_z_loss(_bare(model), self.alpha, self.keep_logits)
+        else:
+            self.function.weight = linear_of(_bare(model)).weight
+            self.attached = self.function
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **more: Any) -> None:
         """log_history has a copy of the logs already: it is added to as well."""
         if self.attached is None or logs is None or "loss" not in logs:
             return
         numbers = self.attached.stats()
+        if "mu_z" not in numbers:
+            warnings.warn(
+                "This trainer does not use the model's own loss, so there is no z-loss in it. Give it "
+                "compute_loss_func=ZLossFunction(alpha), and the callback the same as function.",
+                stacklevel=2,
+            )
         logs.update(numbers)
         if state.log_history:
             state.log_history[-1].update(numbers)

@@ -13,6 +13,7 @@ In evaluation the model is as it was: logits, and a loss without the penalty.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import torch
@@ -21,23 +22,65 @@ from torch import Tensor
 
 from selfnorm._util.errors import UserError
 from selfnorm.criteria.linear_z_loss import linear_z_loss
-from selfnorm.criteria.z_loss import LogZMonitor, ZLoss, z_loss
+from selfnorm.criteria.z_loss import LogZMonitor, z_loss
 from selfnorm.hf.adapter import Adapter
 
+KEPT = 4096  # losses whose log Z wait for `stats`
 
-class AttachedZLoss:
+
+class Watched:
+    """Numbers of log Z since they were last asked for, of the last KEPT losses. `weight` is the head's, for its norm."""
+
+    def __init__(self, alpha: float, weight: Tensor | None = None) -> None:
+        if not alpha >= 0:
+            raise UserError(f"alpha = {alpha}: a number of at least 0 was expected, such as 1e-4.")
+        self.alpha, self.weight = alpha, weight
+        self.monitor = LogZMonitor(None if weight is None else len(weight))
+        self.waiting: deque[Tensor] = deque(maxlen=KEPT)
+
+    def detach(self) -> None:
+        """Here nothing is attached to a model."""
+
+    def stats(self) -> dict[str, float]:
+        """mu_z, sigma_z, largest |log Z|, the mean penalty, and the norm of the head, since the last call; over all
+        processes where training is distributed, so all must call it."""
+        every = torch.cat(list(self.waiting) or [torch.zeros(0, dtype=torch.float64)])
+        largest = every.abs().max().view(1) if len(every) else every.new_zeros(1)
+        sums = torch.stack([torch.ones_like(every).sum(), every.sum(), (every * every).sum()])
+        self.waiting.clear()
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(sums)
+            torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX)
+        count, total, squares = sums.tolist()
+        norm = {} if self.weight is None else {"head_norm": float(self.weight.detach().float().norm())}
+        if not count:
+            return norm
+        self.monitor.reset()
+        self.monitor._take(int(count), total, squares, float(largest))
+        return {
+            "mu_z": self.monitor.mu_z,
+            "sigma_z": self.monitor.sigma_z,
+            "largest_log_z": float(largest),
+            "z_penalty": self.alpha * squares / count,
+            **norm,
+        }
+
+    def sentence(self) -> str:
+        """Is log Z under control? Of the tokens of the last `stats`."""
+        return self.monitor.sentence() if math.isfinite(self.monitor.sum) else "log Z is not a finite number any more."
+
+
+class AttachedZLoss(Watched):
     """A model with a z-loss. Made by attach_z_loss."""
 
     def __init__(self, model: Any, alpha: float, keep_logits: bool) -> None:
-        if not alpha >= 0:
-            raise UserError(f"alpha = {alpha}: a number of at least 0 was expected, such as 1e-4.")
+        super().__init__(alpha)
         self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
         if getattr(self.model, "_selfnorm_z_loss", None) is not None:
             raise UserError("The model has a z-loss already: detach it first.")
         adapter = Adapter(self.model)
-        self.linear, self.link, self.alpha, self.keep_logits = adapter.linear, adapter.link, alpha, keep_logits
-        self.monitor = LogZMonitor(len(self.linear.weight))
-        self.waiting, self.used = list[ZLoss](), False
+        super().__init__(alpha, adapter.linear.weight)
+        self.linear, self.link, self.keep_logits, self.used = adapter.linear, adapter.link, keep_logits, False
         self.hidden: Tensor | None = None
         self.plain = self.model.loss_function
         self.model.loss_function = self._loss
@@ -109,46 +152,29 @@ class AttachedZLoss:
                 self.link.cap,
             )
             loss = linear_z_loss(c, *head, tokens=tokens, ignore_index=ignore_index)
-        self.waiting.append(
-            ZLoss(*(x.detach() for x in (loss.total, loss.fit, loss.penalty, loss.every, loss.counted)))
-        )
+        self.waiting.append(loss.log_z.double())
         return loss.total
 
-    def stats(self) -> dict[str, float]:
-        """mu_z, sigma_z, largest |log Z|, mean cross-entropy and penalty, and the norm of the head, since the last call; over all
-        processes where training is distributed, so all must call it."""
-        device = self.linear.weight.device
-        every = torch.cat(
-            [loss.log_z.double() for loss in self.waiting] or [torch.zeros(0, dtype=torch.float64, device=device)]
-        )
-        largest = every.abs().max().view(1) if len(every) else every.new_zeros(1)
-        sums = torch.stack([torch.ones_like(every).sum(), every.sum(), (every * every).sum()])
-        self.waiting.clear()
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.all_reduce(sums)
-            torch.distributed.all_reduce(largest, torch.distributed.ReduceOp.MAX)
-        count, total, squares = sums.tolist()
-        norm = float(self.linear.weight.detach().float().norm())
-        if not count:
-            return {"head_norm": norm}
-        self.monitor.reset()
-        self.monitor._take(int(count), total, squares, float(largest))
-        return {
-            "mu_z": self.monitor.mu_z,
-            "sigma_z": self.monitor.sigma_z,
-            "largest_log_z": float(largest),
-            "z_penalty": self.alpha * squares / count,
-            "head_norm": norm,
-        }
 
-    def sentence(self) -> str:
-        """Is log Z under control? Of the tokens of the last `stats`."""
-        return self.monitor.sentence() if math.isfinite(self.monitor.sum) else "log Z is not a finite number any more."
+class ZLossFunction(Watched):
+    """A compute_loss_func for trainers that do not use the model's own loss, such as TRL's SFTTrainer: the logits are made.
+
+    The labels are shifted here. Without gradients, as in evaluation, there is no penalty.
+    """
+
+    def __call__(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None, **more: Any) -> Tensor:
+        target = F.pad(labels, (0, 1), value=-100)[..., 1:]
+        tokens = num_items_in_batch if num_items_in_batch is not None else (target != -100).sum().clamp(min=1)
+        learning = torch.is_grad_enabled()
+        loss = z_loss(outputs.logits, target, self.alpha if learning else 0.0, tokens=tokens)
+        if learning:
+            self.waiting.append(loss.log_z.double())
+        return loss.total
 
 
 def attach_z_loss(model: Any, alpha: float = 1e-4, keep_logits: bool = False) -> AttachedZLoss:
     """Add alpha · (log Z)² to a causal model's own loss while it trains; see this module's text.
 
-    keep_logits   make the logits as usual, for trainers that look at them (TRL): the penalty without the saving of memory
+    keep_logits   make the logits as usual, for trainers that look at them: the penalty without the saving of memory
     """
     return AttachedZLoss(model, alpha, keep_logits)
