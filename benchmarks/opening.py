@@ -1,6 +1,6 @@
 """What checking the files of a run costs when it is opened, in processor time.
 
-The median of interleaved openings with and without the manifest.
+The median of interleaved openings with and without the manifest:
 
     python benchmarks/opening.py                 # V = 10,000 and 33,278 at d = 100 and 650
 

@@ -181,6 +181,7 @@ def test_score_options(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_model_whose_log_z_is_far_from_0_says_so(text_file: Path, tmp_path: Path) -> None:
     made = run(tiny(text_file), tmp_path / "r")
     line = read_history(made.folder / "history.jsonl")[-1]
+    (made.folder / "manifest.json").unlink()  # the history is edited below
     for mu_z, sigma_z, told in ((3.1, 1.6, True), (0.1, 0.1, False), (0.1, 1.6, True), (3.1, 0.1, True)):
         with changing(made) as new:
             new.text("history.jsonl", json.dumps({**line, "mu_z": mu_z, "sigma_z": sigma_z}) + "\n")
