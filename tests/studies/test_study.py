@@ -253,8 +253,8 @@ def test_text_from_outside_is_escaped_in_the_page(tmp_path: Path) -> None:
     write_report(tmp_path, tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "<script>alert" not in page and "&lt;script&gt;" in page
-    ours = re.sub(r'<script type="text/plain" id="library">.*?</script>', "", page, flags=re.DOTALL)
-    assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", ours), "the page loads nothing"
+    own = page[: page.index('id="library"')]
+    assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=", own), "the page loads nothing"
 
 
 def test_a_measurement_with_the_least_it_may_hold_makes_a_report(tmp_path: Path) -> None:
@@ -461,7 +461,6 @@ def test_runs_on_another_text_of_the_same_name_do_not_pass_for_these(
     lines = one.read_text().splitlines()
     about = tmp_path / "s" / planned[0].name / "env.json"
     stamped = about.read_text()
-    (about.parent / "manifest.json").unlink()
     about.write_text("{}")  # a run of an older version does not say what its text was
     assert main(["study", "plan", str(tmp_path / "two.toml"), "--to", str(tmp_path / "s")]) == 2
     assert main(["study", "plan", str(tmp_path / "one.toml"), "--to", str(tmp_path / "s")]) == 0

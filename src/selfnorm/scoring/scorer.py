@@ -22,6 +22,7 @@ from selfnorm.nn.model import LanguageModel
 
 Array = NDArray[np.float64]
 Sentence = str | Sequence[str]
+AT_ONCE = 1024  # sentences that are held and batched by length
 PADDED = 16_384  # words of a batch, the padding included
 
 
@@ -81,7 +82,7 @@ class Scorer:
             raise UserError("score_batch takes several sentences: give a list, or use score for one.")
         return np.array([scores.sum() for scores in self.stream(sentences, eos)])
 
-    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = 4096) -> Iterator[Array]:
+    def stream(self, sentences: Iterable[Sentence], eos: bool = True, size: int = AT_ONCE) -> Iterator[Array]:
         """Word scores of each sentence, in order, holding only `size` sentences at a time."""
         waiting = iter(sentences)
         while chunk := list(islice(waiting, size)):

@@ -20,8 +20,9 @@ from typing import Any
 
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic, read_json, write_json
+from selfnorm.scoring.scorer import AT_ONCE
 
-BATCH = 256  # sentences that `Scorer.stream` holds at a time: shards of `score` are multiples of it
+BATCH = AT_ONCE  # sentences that `Scorer.stream` holds at a time: shards of `score` are multiples of it
 MANIFEST = "manifest.json"
 
 
