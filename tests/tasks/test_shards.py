@@ -21,16 +21,16 @@ from ..conftest import tiny, write_text
 
 def test_shards_cover_every_line_once_and_end_with_batches(tmp_path: Path) -> None:
     path = tmp_path / "text"
-    path.write_bytes(b"a b\n" * 1000 + b"\n" + b"no end")
-    job = plan("score", {}, path, every(300))
-    assert [shard.lines for shard in job.shards] == [512, 490]
+    path.write_bytes(b"a b\n" * (4 * BATCH - 24) + b"\n" + b"no end")
+    job = plan("score", {}, path, every(BATCH + 44))
+    assert [shard.lines for shard in job.shards] == [2 * BATCH, 2 * BATCH - 22]
     assert job.shards[0].lines % BATCH == 0 and job.shards[-1].stop == path.stat().st_size
-    assert [shard.first for shard in job.shards] == [1, 513]
+    assert [shard.first for shard in job.shards] == [1, 2 * BATCH + 1]
 
 
 def test_a_job_is_computed_once_in_any_order_and_damage_is_found(text_file: Path, tmp_path: Path) -> None:
     run_experiment(tiny(text_file), tmp_path / "run")
-    corpus = write_text(tmp_path / "corpus.txt", lines=700, seed=3)
+    corpus = write_text(tmp_path / "corpus.txt", lines=2 * BATCH + 188, seed=3)
     run, out = open_run(tmp_path / "run"), tmp_path / "out"
     settings = {"eos": True, "per_word": False, "log10": False, "json": False, "tokenized": False}
     job = plan("score", settings | run_settings(run, False, None, 0.0), corpus, every(256))
@@ -41,7 +41,7 @@ def test_a_job_is_computed_once_in_any_order_and_damage_is_found(text_file: Path
     with pytest.raises(UserError, match="missing or damaged"):
         finish(out, job, one_line_each=True)
     work(str(out), 1)
-    assert finish(out, job, one_line_each=True) == {"lines_read": 700, "lines_written": 700}
+    assert finish(out, job, one_line_each=True) == {"lines_read": 2 * BATCH + 188, "lines_written": 2 * BATCH + 188}
     lines = corpus.read_text().splitlines()
     expected = [score_line(scores) for scores in run.scorer().stream(line.split() for line in lines)]
     assert "".join((out / shard.name).read_text() for shard in job.shards).splitlines() == expected
@@ -66,7 +66,8 @@ def test_lists_in_shards_are_rescored_as_in_one_piece(
     lists.write_text("\n".join(map(json.dumps, rows[:40])) + "\n\n" + "\n".join(map(json.dumps, rows[40:])) + "\n")
     monkeypatch.setattr(rescoring.chunks, "__defaults__", (100,))  # a trie for a dozen lists
     settings = {"lm_weight": 0.5, "word_penalty": 0.1, "old_lm_weight": 0.0, "print": "nbest", "tokenized": False}
-    settings |= run_settings(open_run(tmp_path / "run"), False, None, 0.0)
+    settings |= {"exact": "1best", "confidence": 0.999}
+    settings |= run_settings(open_run(tmp_path / "run"), True, None, 0.0)
     job = plan("rescore", settings, lists, at_lists(30))
     assert len(job.shards) > 1 and sum(shard.lines for shard in job.shards) == 91
     open_job(tmp_path / "out", job)
