@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
-from selfnorm.cli.options import Device, Hf, Json, Kind, load_either
+from selfnorm.cli.options import Device, Hf, Json, Kind, is_hf, load_either
 
 if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
@@ -51,7 +51,7 @@ def complete(
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     asked = read_questions(questions, answers)
-    if str(run).startswith("hf:"):
+    if is_hf(run):
         if to is not None or ngram is not None:
             raise UserError("--to and --ngram are for runs of ours: leave them out with hf:FOLDER.")
         _language_model(load_either(run, calibration, hf, device), asked, exact, confidence, json_)

@@ -71,16 +71,21 @@ def check_jobs(asked: int) -> int:
     return asked or os.cpu_count() or 1
 
 
+def is_hf(run: Path) -> bool:
+    """Does this name a model of transformers (hf:FOLDER) and not a run folder?"""
+    return str(run).startswith("hf:")
+
+
 def refuse_hf(run: Path, option: str, value: str = "given") -> None:
     """Options of run folders are refused for models of transformers."""
-    if str(run).startswith("hf:") and value not in ("", "cpu", "auto"):
+    if is_hf(run) and value not in ("", "cpu", "auto"):
         raise UserError(f"{option} is for run folders; {run} is a model of transformers. Leave it out.")
 
 
 def load_either(run: Path, calibration: str | None, settings: list[str] | None, device: str = "") -> Scorer:
     """A scorer with log Z of a run folder, or of a model of transformers (hf:FOLDER)."""
     refuse_hf(run, "--device", device)
-    if str(run).startswith("hf:"):
+    if is_hf(run):
         from selfnorm.hf.scorer import open_scorer
 
         return open_scorer(str(run), True, calibration, settings or [])

@@ -23,6 +23,7 @@ from selfnorm.cli.options import (
     Normalized,
     SkipBad,
     Tokenized,
+    is_hf,
     refuse_hf,
     warn_of_unknown,
 )
@@ -132,7 +133,7 @@ def rescore(
         kept = run_settings(open_run(run, device), mode != "none", calibration, unk_penalty)
         score_on_ray("rescore", settings | texts | kept, lists, to, jobs, shard)
         return
-    if str(run).startswith("hf:"):
+    if is_hf(run):
         refuse_hf(run, "--device", device)
         if workers > 1 or unk_penalty:
             raise UserError("--workers and --unk-penalty are for runs of ours: leave them out with hf:FOLDER.")

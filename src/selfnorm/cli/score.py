@@ -13,7 +13,7 @@ from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
-from selfnorm.cli.options import Device, Hf, Json, Kind, Normalized, Tokenized, refuse_hf, warn_of_unknown
+from selfnorm.cli.options import Device, Hf, Json, Kind, Normalized, Tokenized, is_hf, refuse_hf, warn_of_unknown
 
 if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
@@ -55,7 +55,7 @@ def score(
     from selfnorm.runs.folder import open_run
     from selfnorm.tasks.corpora import counted, score_line
 
-    from_hf = str(run).startswith("hf:")
+    from_hf = is_hf(run)
     refuse_hf(run, "--device", device)
     opened = None if from_hf else open_run(run, device)
     if text is not None and not text.is_file():

@@ -56,11 +56,6 @@ def transformers() -> Any:
         raise missing_extra("transformers", "hf", "Opening a model of transformers") from None
 
 
-def is_hf(name: object) -> bool:
-    """Does this name a model of transformers ("hf:FOLDER") and not a run folder?"""
-    return str(name).startswith(PREFIX)
-
-
 def find(name: str) -> Source:
     """The folder, GGUF file or hub name that a user gave, with or without "hf:" before it."""
     name = name.removeprefix(PREFIX)
