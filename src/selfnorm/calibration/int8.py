@@ -55,14 +55,13 @@ class Quantization:
         for c in task.contexts(min(task.budget.contexts, CONTEXTS)):
             largest, count = torch.maximum(largest, c.float().abs().amax(0)), count + len(c)
             task.advance(len(c))
-        factor = balance(head.weight.float(), largest)
-        pieces = torch.split(head.weight, 4096)
-        rows, scales = zip(*(Int8Rows.quantized(piece.float() * factor) for piece in pieces), strict=True)
+        factor = balance(head.weight, largest)
+        rows, row_scale = Int8Rows.quantized(head.weight, factor)
         top = min(task.budget.top or TOP, head.V)
         tensors = {
             "factor": factor,
-            "rows": torch.cat(rows),
-            "row_scale": torch.cat(scales),
+            "rows": rows,
+            "row_scale": row_scale,
             "top": torch.tensor(top, device=HOST),
         }
         return Int8(head, tensors), replace(task.budget, contexts=count, top=top)

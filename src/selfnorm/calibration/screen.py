@@ -22,7 +22,7 @@ from selfnorm._util.devices import HOST, wide
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
-from selfnorm.nn.int8 import Int8Rows, balance
+from selfnorm.nn.int8 import BLOCK, Int8Rows, balance
 from selfnorm.nn.output import Output, link_of
 
 CONTEXTS = 60_000  # enough for a covariance
@@ -124,8 +124,8 @@ def screen_tensors(
     root = values.clamp(min=max(1e-10 * float(values.max()), 1e-30)).sqrt()
     half = vectors * root  # S^½ up to a rotation: half·halfᵀ = S
     gram = torch.zeros_like(covariance)
-    for weight in torch.split(head.weight.cpu(), 4096):
-        scaled = weight.double() @ half
+    for weight in torch.split(head.weight, BLOCK):
+        scaled = weight.cpu().double() @ half
         gram += scaled.t() @ scaled
     importance, basis = torch.linalg.eigh(gram)
     importance, basis = importance.flip(0).clamp(min=0), basis.flip(1)  # the most important direction first
@@ -133,18 +133,21 @@ def screen_tensors(
     dropped = importance[rank:] / importance[rank:].sum().clamp(min=1e-30)
     project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt()], dim=1)
     steepness = slope(head.link)  # the link multiplies the half variance by its slope once more
-    rows, offset = [], []
-    for weight, bias in zip(torch.split(head.weight.cpu(), 4096), torch.split(head.bias.cpu(), 4096), strict=True):
-        scaled = weight.double() @ half
+    preview = torch.empty(head.V, rank + 1, device=HOST)
+    offset, bias = torch.empty(head.V, device=HOST), head.bias.cpu().double().view(-1)
+    for at in range(0, head.V, BLOCK):
+        some = slice(at, at + BLOCK)
+        weight = head.weight[some].cpu().double()
+        scaled = weight @ half
         kept = scaled @ basis[:, :rank]
         variance = (scaled.square().sum(1) - kept.square().sum(1)).clamp(min=0)
-        rows.append(torch.cat([kept, steepness * variance.unsqueeze(1) / 2], dim=1).float())
-        offset.append((weight.double() @ mean + bias.double().view(-1)).float())
-    preview, scale, factor = torch.cat(rows), torch.ones(0, device=HOST), torch.ones(rank + 1, device=HOST)
+        preview[some, :rank], preview[some, rank] = kept, steepness * variance / 2
+        offset[some] = weight @ mean + bias[some]
+    scale, factor = torch.ones(0, device=HOST), torch.ones(rank + 1, device=HOST)
     if kind == "int8":
         factor = balance(preview, directions(sample, mean.float(), project.float(), rank).abs().amax(0))
-        preview, scale = Int8Rows.quantized(preview * factor)
+        preview, scale = Int8Rows.quantized(preview, factor)
     elif kind == "bf16":
         preview = preview.bfloat16()
-    numbers = {"mean": mean.float(), "project": project.float(), "offset": torch.cat(offset)}
+    numbers = {"mean": mean.float(), "project": project.float(), "offset": offset}
     return {**numbers, "preview": preview, "row_scale": scale, "factor": factor}

@@ -17,11 +17,13 @@ from torch import Tensor
 from selfnorm._util.devices import is_host, to_host
 
 ROWS, CONTEXTS = 63, 127  # the largest integers on either side
+BLOCK = 4096  # rows that are quantized at a time
 
 
 def balance(rows: Tensor, largest: Tensor) -> Tensor:
     """The factor s (d,) of each column: rows·s and c/s use their bits alike, s_j = max|c_j|^½ / max|W_j|^½."""
-    return (largest.clamp(min=1e-12) / rows.abs().amax(0).clamp(min=1e-12)).sqrt()
+    widest = torch.maximum(rows.amax(0), -rows.amin(0)).float()  # without a copy of the rows
+    return (largest.clamp(min=1e-12) / widest.clamp(min=1e-12)).sqrt()
 
 
 def quantize(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
@@ -45,9 +47,15 @@ class Int8Rows:
         self.__init__(*state)  # type: ignore[misc]
 
     @staticmethod
-    def quantized(rows: Tensor) -> tuple[Tensor, Tensor]:
-        integers, scale = quantize(rows.float(), ROWS)
-        return integers.to(torch.int8), scale
+    def quantized(rows: Tensor, factor: Tensor) -> tuple[Tensor, Tensor]:
+        """rows·factor in 7 bits (V, d) and the scale of each row (V,), some rows at a time."""
+        integers = torch.empty(rows.shape, dtype=torch.int8, device=rows.device)
+        scale = torch.empty(len(rows), dtype=torch.float32, device=rows.device)
+        for at in range(0, len(rows), BLOCK):
+            some = slice(at, at + BLOCK)
+            block, scale[some] = quantize(rows[some].float() * factor, ROWS)
+            integers[some] = block.to(torch.int8)
+        return integers, scale
 
     def scores(self, c: Tensor) -> Tensor:
         """c·rowsᵀ (n, V) with both sides quantized; c has a scale for each context."""
@@ -64,12 +72,16 @@ class Int8Rows:
 
 
 def _session(rows: Tensor) -> Any:
-    """A MatMulInteger over these rows, or None without onnxruntime."""
+    """A MatMulInteger over these rows, or None without onnxruntime.
+
+    The rows are handed over outside the model's own bytes: inside, four copies of them would be held while it is made.
+    """
     onnx, runtime = _libraries()
     if onnx is None:
         return None
     helper, kinds = onnx.helper, onnx.TensorProto
-    weight = onnx.numpy_helper.from_array(np.ascontiguousarray(rows.t().numpy()), "rows")
+    weight = onnx.TensorProto(name="rows", data_type=kinds.INT8, dims=rows.t().shape, data_location=kinds.EXTERNAL)
+    weight.external_data.add(key="location", value="rows")
     zero = helper.make_tensor("zero", kinds.UINT8, [], [128])
     node = helper.make_node("MatMulInteger", ["c", "rows", "zero"], ["sums"])
     given = helper.make_tensor_value_info("c", kinds.UINT8, ["n", rows.shape[1]])
@@ -78,6 +90,8 @@ def _session(rows: Tensor) -> Any:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
+    given_rows = runtime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(rows.t().numpy()))
+    options.add_external_initializers(["rows"], [given_rows])
     return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
