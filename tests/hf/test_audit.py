@@ -37,6 +37,17 @@ def audited(llama: Path, texts: tuple[Path, Path], tmp_path_factory: pytest.Temp
     return to
 
 
+def test_windows_do_not_cross_documents(tmp_path: Path) -> None:
+    tokenizer = tiny_tokenizer()
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.txt").write_text("\n".join([f"{name} {SENTENCES[0]}"] * 20))
+    read = text.read(tmp_path, tokenizer, 16, 100, None)
+    for place, name in enumerate("aaabbb"):  # 50 tokens of each document: three whole windows
+        ids = tokenizer((tmp_path / f"{name}.txt").read_text(), add_special_tokens=False)["input_ids"]
+        assert read.window(place).tolist() == ids[place % 3 * 16 : place % 3 * 16 + 16]
+    assert read.windows == 6
+
+
 def test_numbers_are_those_of_a_slow_walk(audited: Path, llama: Path, texts: tuple[Path, Path]) -> None:
     found = json.loads((audited / "audit.json").read_text())
     model, tokenizer = tiny_model("llama"), tiny_tokenizer()

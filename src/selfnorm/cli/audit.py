@@ -29,7 +29,7 @@ def audit(
     model
         Folder with safetensors, a GGUF file or a folder that holds one, or a name on the hub.
     text
-        UTF-8 text.
+        UTF-8 text, or a folder of documents (.txt): windows do not cross from one document into the next.
     other
         Another text, which nothing is fitted on. Repeat for more.
     to
@@ -37,7 +37,7 @@ def audit(
     window
         Tokens that are run together.
     tokens
-        Tokens of each text that are read; 0 reads all.
+        Tokens of each text that are read, of a folder equally many of each document; 0 reads all.
     estimates
         shift, affine, mlp, screen or int8; repeat for more. All if not given.
     dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,19 +52,29 @@ class Text:
 
 
 def read(path: Path, tokenizer: Any, window: int, most: int, longest: int | None) -> Text:
-    """The first `most` tokens of a file (0: all), in windows that fit the model."""
+    """The first `most` tokens of a file (0: all), or equally many of each file of a folder, in windows that fit the model."""
     if window < 2:
         raise UserError(f"window = {window}: at least 2 tokens are needed.")
     if longest is not None and window > longest:
         raise UserError(f"window = {window}, but the model reads at most {longest:,} tokens. Choose a smaller window.")
-    content = read_text(path)
-    ids = np.fromiter(_ids(content, tokenizer, most), dtype=np.int64)
-    text = Text(path.stem, ids, window, start_of(tokenizer))
+    text = Text(path.stem, np.zeros(0, dtype=np.int64), window, start_of(tokenizer))
+    documents = _documents(path, tokenizer, most)
+    whole = [ids[: len(ids) // text.step * text.step] for ids in documents]  # no window reaches into the next document
+    text = replace(text, ids=np.concatenate(whole))
     if text.windows < 2:
         raise UserError(
-            f"{path} has {len(ids):,} tokens, and two windows of {window} are needed. Give a longer text or a smaller window (--window)."
+            f"{path} has {sum(map(len, documents)):,} tokens in {len(documents):,} files, and two windows of {window} are needed. "
+            "Give a longer text, more tokens (--tokens) or a smaller window (--window)."
         )
     return text
+
+
+def _documents(path: Path, tokenizer: Any, most: int) -> list[NDArray[np.int64]]:
+    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not files:
+        raise UserError(f"{path} holds no .txt files. Give a text, or a folder with one document in each .txt file.")
+    each = -(-most // len(files))
+    return [np.fromiter(_ids(read_text(file), tokenizer, each), dtype=np.int64) for file in files]
 
 
 def _ids(content: str, tokenizer: Any, most: int, piece: int = 1 << 20) -> Iterator[int]:
