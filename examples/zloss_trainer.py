@@ -47,29 +47,41 @@ def train(rows: torch.Tensor, alpha: float, steps: int, rate: float, to: Path) -
     return list(trainer.state.log_history)
 
 
+NAMES = {
+    "loss": "cross-entropy",
+    "mu_z": "mean of log Z",
+    "sigma_z": "spread of log Z",
+    "head_norm": "norm of the head",
+}
+
+
 def plot(histories: dict[str, list[dict[str, Any]]], file: Path) -> None:
-    import matplotlib
+    """One panel for each quantity, one line for each alpha, drawn by Vega-Lite."""
+    import vl_convert
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(ncols=4, figsize=(14, 3.4), layout="constrained")
-    names = {
-        "loss": "cross-entropy",
-        "mu_z": "mean of log Z",
-        "sigma_z": "spread of log Z",
-        "head_norm": "norm of the head",
-    }
-    for alpha, history in histories.items():
-        lines = [line for line in history if "mu_z" in line]
-        for axis, key in zip(axes, names, strict=True):
-            values = [line[key] - (line["z_penalty"] if key == "loss" else 0) for line in lines]
-            axis.plot([line["step"] for line in lines], values, label=f"alpha = {alpha}")
-    for axis, name in zip(axes, names.values(), strict=True):
-        axis.set(title=name, xlabel="step")
-        axis.grid(alpha=0.3)
-    axes[0].legend()
-    figure.savefig(file)
+    rows = [
+        {"alpha": alpha, "step": line["step"], **line, "loss": line["loss"] - line["z_penalty"]}
+        for alpha, history in histories.items()
+        for line in history
+        if "mu_z" in line
+    ]
+    panels = [
+        {
+            "title": title,
+            "width": 190,
+            "height": 170,
+            "mark": "line",
+            "encoding": {
+                "x": {"field": "step", "type": "quantitative"},
+                "y": {"field": name, "type": "quantitative", "title": None, "scale": {"zero": False}},
+                "color": {"field": "alpha", "type": "nominal"},
+                "strokeDash": {"field": "alpha", "type": "nominal"},
+            },
+        }
+        for name, title in NAMES.items()
+    ]
+    spec = {"data": {"values": rows}, "hconcat": panels, "background": "white"}
+    file.write_text(vl_convert.vegalite_to_svg(spec))
 
 
 def main() -> None:

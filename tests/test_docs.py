@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cyclopts import App
 
+import selfnorm as sn
 from selfnorm.cli import app, main
 from selfnorm.config.toml import SECTIONS
 from selfnorm.registry.criteria import CRITERIA
@@ -101,7 +102,15 @@ def test_every_page_is_in_the_navigation_and_every_entry_is_a_page() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.+?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\((?!http|#)([^)\s#]+)", text):
-        assert (page.parent / target).exists(), target
+        place = (page.parent / target).resolve()
+        assert place.exists() and place.is_relative_to(DOCS.resolve()), f"{target} is not a file of the site"
+
+
+def test_the_python_reference_has_every_public_name() -> None:
+    named = re.findall(
+        r"^::: selfnorm\.(.+)$", (DOCS / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(named) == sorted(f"{module}.{name}" for name, module in sn._PUBLIC.items())
 
 
 def shown_commands() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -114,3 +114,13 @@ def test_the_committed_tables_are_current(tmp_path: Path) -> None:
     assert (tmp_path / "t.md").read_text("utf-8") == stored.read_text("utf-8"), (
         "selfnorm report results -o docs/reproduction-tables.md"
     )
+
+
+def test_a_run_of_an_unknown_encoder_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    for name, encoder in (("known", "lstm"), ("own", "window3")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "recipe.toml").write_text(f'[model]\nencoder = "{encoder}"\n')
+        (tmp_path / name / "valid.json").write_text(json.dumps(asdict(made_up("nce", 100).measured)))
+    with pytest.warns(UserWarning, match=r"own is left out.*SELFNORM_PLUGINS"):
+        found = collect(tmp_path)
+    assert {r.run for r in found.records} == {"known"} and "own" not in found.settings

@@ -14,6 +14,10 @@ class NotSelfNormalized(UserError):
     """Scoring without log Z would be wrong for this model: calibrate it, or compute log Z."""
 
 
+class UnknownName(UserError):
+    """A criterion, an encoder or the like that no registry has: perhaps one of the user's own, registered elsewhere."""
+
+
 class Busy(UserError):
     """Another process holds the lock."""
 

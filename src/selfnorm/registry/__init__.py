@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from selfnorm._util.errors import UserError, nearest
+from selfnorm._util.errors import UnknownName, UserError, nearest
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Registry(dict[str, T]):
         if name not in self:
             load_plugins()
         if name not in self:
-            raise UserError(
+            raise UnknownName(
                 f'{self.what} "{name}" is unknown.{nearest(name, self)} Known: {", ".join(self)}. '
                 "One of your own is found if SELFNORM_PLUGINS names the module that registers it."
             )

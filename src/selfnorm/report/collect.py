@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from selfnorm._util.change import checked_if_listed
-from selfnorm._util.errors import UserError
+from selfnorm._util.errors import UnknownName, UserError
 from selfnorm._util.files import read_json
 from selfnorm._util.schema import check
 from selfnorm.config.criterion import pins
@@ -130,7 +131,10 @@ def collect(folder: Path) -> Collected:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Name one that holds runs, or results made by selfnorm measure.")
     records, histories, others = [], {}, dict[str, list[dict[str, Any]]]()
+    settings, unknown = _settings(folder)
     for path in sorted(folder.rglob("*.json")):
+        if _run(path, folder) in unknown:
+            continue
         table = _table(path)
         if "kind_of_result" in table and isinstance(table.get("row"), dict):
             check(table, result, path, "Remove it or make it again.")
@@ -139,8 +143,8 @@ def collect(folder: Path) -> Collected:
             measured = as_measurement(table, path)
             records.append(Record(_run(path, folder), measured, parts_of(measured)))
     for path in sorted(folder.rglob("history.jsonl")):
-        histories[_run(path, folder)] = read_history(path)
-    settings = {_run(path, folder): _flat(path) for path in sorted(folder.rglob("recipe.toml"))}
+        if _run(path, folder) not in unknown:
+            histories[_run(path, folder)] = read_history(path)
     calibrations = {_run(path, folder): _table(path) for path in sorted(folder.rglob("calibration.json"))}
     studies = {_place(path, folder): _table(path) for path in sorted(folder.rglob("study.json"))}
     if not records and not others:
@@ -155,6 +159,18 @@ def parts_of(measured: Measurement) -> dict[str, str]:
     recipe = from_table(measured.recipe, "the recipe of a measurement")
     parts = signature_parts(recipe, measured.split, measured.calibration, measured.trained, measured.fitted)
     return {**parts, "version": parse_signature(measured.signature).get("version", "")}
+
+
+def _settings(folder: Path) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """The settings of every run, and the runs whose criterion or encoder is not known here: they are left out with a warning."""
+    settings, unknown = dict[str, dict[str, Any]](), set[str]()
+    for path in sorted(folder.rglob("recipe.toml")):
+        try:
+            settings[_run(path, folder)] = _flat(path)
+        except UnknownName as error:
+            warnings.warn(f"{path.parent} is left out: {error}", stacklevel=2)
+            unknown.add(_run(path, folder))
+    return settings, unknown
 
 
 def _flat(path: Path) -> dict[str, Any]:

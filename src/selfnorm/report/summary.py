@@ -105,7 +105,11 @@ def _count(collected: Collected) -> str:
     runs = {r.run for r in collected.records} | set(collected.histories)
     texts = list(dict.fromkeys(r.parts["data"] for r in collected.records))
     times = len({r.parts["criterion"] for r in collected.records})
-    return f"{len(runs)} runs, {times} criteria, {len(collected.records)} measurements; texts: {', '.join(texts)}."
+    waiting = len(runs - {r.run for r in collected.records})
+    more = f" {waiting} of the runs have no measurement yet." if waiting else ""
+    return (
+        f"{len(runs)} runs, {times} criteria, {len(collected.records)} measurements; texts: {', '.join(texts)}.{more}"
+    )
 
 
 def _paper(records: Sequence[Record]) -> str:
