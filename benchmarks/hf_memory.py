@@ -1,6 +1,7 @@
 """Peak memory of exact scores of one long text: ours against log_softmax of transformers' logits, T = 4,096.
 
     python benchmarks/hf_memory.py [--json FILE]
+    python benchmarks/hf_memory.py --estimates      # of fitting and using screen, int8 and mlp on the larger head
 
 Models have random weights and one small layer, so that the head decides. Memory is the most that was held beyond what was held before.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import torch
 from claim import AT_MOST, Claims
@@ -32,13 +34,34 @@ def model_of(V: int, d: int) -> torch.nn.Module:
     return model
 
 
+def estimates(V: int, d: int) -> None:
+    """Peak memory of fitting and using each estimate of log Z, beyond the head's own rows."""
+    import selfnorm as sn
+
+    torch.manual_seed(0)
+    head, c = sn.Output.from_linear(torch.nn.Linear(d, V, bias=False)), torch.randn(1024, d)
+    for kind, settings in (("screen", {}), ("int8", {}), ("mlp", {"passes": 1})):
+        found = dict[str, Any]()
+
+        def fit(kind: str = kind, settings: dict[str, Any] = settings, found: dict[str, Any] = found) -> None:
+            found["normalizer"] = sn.fit_normalizer(head, iter(c.split(512)), kind, progress=False, **settings)
+
+        fitting = megabytes_of(fit)
+        using = megabytes_of(lambda found=found: found["normalizer"](c[:64]))  # type: ignore[misc]
+        print(f"{kind}: fit {fitting:.0f} MB, use {using:.0f} MB", flush=True)
+
+
 @torch.no_grad()
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--sizes", type=int, default=len(SIZES), help="so many of the sizes")
+    arguments.add_argument("--estimates", action="store_true", help="memory of the estimates of log Z instead")
     arguments.add_argument("--json", type=Path)
     given = arguments.parse_args()
     torch.set_num_threads(1)
+    if given.estimates:
+        estimates(*SIZES[-1])
+        return 0
     claims = Claims()
     for V, d in SIZES[: given.sizes]:
         model = model_of(V, d)

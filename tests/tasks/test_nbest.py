@@ -178,8 +178,10 @@ def test_lines_come_from_plain_and_compressed_files_and_say_what_is_wrong(tmp_pa
             list(lines_of(tmp_path / name))
 
 
-def test_stdin_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "in").write_text('{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n')
+@pytest.mark.parametrize("packed", [False, True])
+def test_stdin_is_read_as_a_file(packed: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = b'{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n'
+    (tmp_path / "in").write_bytes(gzip.compress(line) if packed else line)
     with (tmp_path / "in").open() as handle:
         monkeypatch.setattr("sys.stdin", handle)
         assert [n.name for n in stream_lists(Path("-"), "jsonl", Reading())] == ["u"]

@@ -115,3 +115,14 @@ def test_wrong_options_are_named(
     (tmp_path / "l").write_text('{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n')
     assert main(["rescore", str(run.folder), str(tmp_path / "l"), *more.split()]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_command_reads_stdin(
+    run: sn.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lists.jsonl"
+    file.write_text('{"id": "u7", "hyps": [{"text": "a b", "score": 1}, {"text": "b", "score": 2}]}\n')
+    with file.open() as handle:
+        monkeypatch.setattr("sys.stdin", handle)
+        assert main(["rescore", str(run.folder), "-", "--lm-weight", "0"]) == 0
+    assert capsys.readouterr().out == "u7 b\n"

@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else arguments
         with _messages(errors), _terminable(), trusting(TRUST in given):
             app(
-                [argument for argument in given if argument != TRUST],
+                ["./-" if argument == "-" else argument for argument in given if argument != TRUST],  # as a path: stdin
                 exit_on_error=False,
                 print_error=True,
                 error_console=Console(stderr=True),

@@ -233,6 +233,8 @@ def _report(rescorer: Rescorer, session: Session, reading: Reading, facts: dict[
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return f"{value[0]:.4f} to {value[1]:.4f}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {round(one, 6) + 0.0:.4g}" for key, one in value.items())
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 

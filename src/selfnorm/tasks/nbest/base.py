@@ -17,9 +17,10 @@ import math
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,7 @@ def unknown_of(vocab: Vocab, lists: Iterable[NBest], tokenize: Tokenize = str.sp
 
 
 STDIN = Path("-")
+GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
 LONGEST = 1 << 26  # bytes of a line
 
 
@@ -111,10 +113,16 @@ def lines_of(path: Path) -> Iterator[str]:
         ) from None
 
 
-def _opened(path: Path) -> IO[bytes]:
-    if path == STDIN:
-        return open(sys.stdin.fileno(), "rb", closefd=False)
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file or of stdin, unpacked if they are gzip's, whatever the name."""
+    stdin = path == STDIN
+    with open(sys.stdin.fileno() if stdin else path, "rb", closefd=not stdin) as handle:
+        if path.suffix == ".gz" or handle.peek(2)[:2] == GZIP:
+            with gzip.GzipFile(fileobj=handle) as unpacked:
+                yield cast(IO[bytes], unpacked)
+        else:
+            yield handle
 
 
 def stem(path: Path, suffix: str = "") -> str:
