@@ -75,7 +75,7 @@ def test_the_sentence_says_what_the_numbers_say() -> None:
     alone = summary(Collected(raw[1:]), paper=False)
     assert alone is not None and alone.sentence.endswith("no calibration of it was measured.")
     row = dict(zip(found.table.head, found.table.rows[0], strict=True))
-    assert row["lowest σ_z raw"] == "0.170" and row["of"] == "NCE-LM, d = 100"
+    assert row["lowest σ_z raw"] == "0.170 (NCE-LM, d = 100, 146.7)"
 
 
 def test_the_committed_summary_agrees_with_the_committed_results() -> None:

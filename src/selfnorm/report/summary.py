@@ -12,9 +12,7 @@ from selfnorm.report.paper import cells, expected, found
 from selfnorm.report.table import Table, without_empty_columns
 from selfnorm.report.tables import by_text
 
-HEAD = [
-    "text", "split", "runs", "best model", "perplexity", "σ_z raw", "σ_z calibrated", "with", "lowest σ_z raw", "of", "its perplexity",
-]  # fmt: skip
+HEAD = ["text", "split", "runs", "best model", "perplexity", "σ_z raw", "σ_z calibrated", "lowest σ_z raw"]
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,9 @@ def _row(text: str, split: str, group: Sequence[Record]) -> list[str]:
     flat = min(plain, key=lambda r: r.measured.sigma_z, default=None)
     return [
         text, split, str(len({r.run for r in group})), _named(best), number(best.measured.perplexity, 1),
-        number(raw.measured.sigma_z, 3) if raw else "", number(after.measured.sigma_z, 4) if after else "",
-        after.calibration if after else "", number(flat.measured.sigma_z, 3) if flat else "", _named(flat) if flat else "",
-        number(flat.measured.perplexity, 1) if flat else "",
+        number(raw.measured.sigma_z, 3) if raw else "",
+        f"{number(after.measured.sigma_z, 4)} ({after.calibration})" if after else "",
+        f"{number(flat.measured.sigma_z, 3)} ({_named(flat)}, {number(flat.measured.perplexity, 1)})" if flat else "",
     ]  # fmt: skip
 
 
@@ -106,7 +104,7 @@ def _count(collected: Collected) -> str:
     texts = list(dict.fromkeys(r.parts["data"] for r in collected.records))
     times = len({r.parts["criterion"] for r in collected.records})
     waiting = len(runs - {r.run for r in collected.records})
-    more = f" {waiting} of the runs have no measurement yet." if waiting else ""
+    more = f" Not measured yet: {waiting} of them." if waiting else ""
     return (
         f"{len(runs)} runs, {times} criteria, {len(collected.records)} measurements; texts: {', '.join(texts)}.{more}"
     )
