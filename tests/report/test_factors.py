@@ -134,4 +134,4 @@ def test_the_criterions_own_penalty_is_one_value(study: Factors) -> None:
             record.run: {**study.settings[record.run], "criterion.name": "devlin", "criterion.alpha": 1.0},
         },
     )
-    assert own.value(record, "criterion.alpha") == "own (1)" and own.key(record, "criterion.alpha") == "own"
+    assert own.value(record, "criterion.alpha") == "default (1)" and own.key(record, "criterion.alpha") == "default"

@@ -33,19 +33,19 @@ class Factors:
     defaults: dict[str, str]
 
     def value(self, record: Record, factor: str) -> str:
-        """A setting as a column shows it: the default too; "own" where it is the criterion's own."""
+        """A setting as a column shows it: the default too; "default" where it is the criterion's own."""
         settings = self.settings[record.run]
         section, _, key = factor.partition(".")
         criterion = CRITERIA.get(settings.get("criterion.name", ""))
         mine = settings.get(factor, "")
         if section == "criterion" and key in OWN and criterion is not None and mine == getattr(criterion, key):
-            return f"own ({plain(mine)})" if plain(mine) else "own"
+            return f"default ({plain(mine)})" if plain(mine) else "default"
         return plain(mine)
 
     def key(self, record: Record, factor: str) -> str:
         """The value by which runs are compared: every criterion's own is one value."""
         value = self.value(record, factor)
-        return "own" if value.startswith("own") else value
+        return "default" if value.startswith("default") else value
 
     def values(self, factor: str) -> list[str]:
         """The values that occur, numbers in order."""

@@ -32,7 +32,7 @@ def pivots(study: Factors, factor: str) -> list[Table]:
         return []
     others, shown = study.rest_of(factor)
     values = [v for v in study.values(factor) if any(v in runs for runs in groups.values())]
-    names = [", ".join(f"{others[p]} = {rest[p]}" for p in shown) or "value" for rest in groups]
+    names = [", ".join(f"{others[p]} = {rest[p]}" for p in shown) for rest in groups]
     tables = []
     for name in NUMBERS:
         cells = {
@@ -46,7 +46,7 @@ def pivots(study: Factors, factor: str) -> list[Table]:
         title = f"{study.name}: {name} by {factor}, {study.where}"
         if across:
             rows = [[value, *(cells[place, value] for place in range(len(names)))] for value in values]
-            tables.append(Table(title, [factor, *names], rows))
+            tables.append(Table(title, [factor, *(own or name for own in names)], rows))
         else:
             head = [*(others[p] for p in shown), *(f"{factor} = {value}" for value in values)]
             rows = [
