@@ -119,3 +119,10 @@ def test_a_wrong_ngram_file_is_a_sentence(place: Path) -> None:
         Ngram(place / "none.arpa")
     with pytest.raises(UserError, match="not an ARPA"):
         Ngram(place / "tiny.txt")
+
+
+def test_counts_padded_as_irstlm_writes_them_are_read(tmp_path: Path) -> None:
+    (tmp_path / "plain.arpa").write_text(ARPA)
+    (tmp_path / "padded.arpa").write_text("\n" + ARPA.replace("ngram ", "ngram  ").replace("=", "=       "))
+    plain, padded = Ngram(tmp_path / "plain.arpa"), Ngram(tmp_path / "padded.arpa")
+    assert list(padded.words(["the", "cat"])) == list(plain.words(["the", "cat"]))

@@ -16,7 +16,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.manifest import digest, note_passed, passed
 
 BINARY = b"mmap lm http://kheafield.com/code"  # how a KenLM binary begins
-HEADER = re.compile(rb"ngram ([1-9])=([0-9]{1,12})\s*")
+HEADER = re.compile(rb"ngram[ \t]+([1-9])[ \t]*=[ \t]*([0-9]{1,12})\s*")  # IRSTLM pads the numbers
 SECTION = re.compile(rb"\\([1-9])-grams:\s*")
 NUMBER = re.compile(rb"-?[0-9]{1,10}(\.[0-9]{0,20})?([eE][-+]?[0-9]{1,3})?|-inf")
 LONGEST = 1 << 20  # bytes of a line
