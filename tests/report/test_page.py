@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from selfnorm.cli import main
-from selfnorm.report.collect import Collected, collect
+from selfnorm.report.collect import Collected, LeftOut, collect
 from selfnorm.report.number import number
 from selfnorm.report.page import write_report
 from selfnorm.report.summary import summary
@@ -121,6 +121,6 @@ def test_a_run_of_an_unknown_encoder_is_left_out_with_a_warning(tmp_path: Path) 
         (tmp_path / name).mkdir()
         (tmp_path / name / "recipe.toml").write_text(f'[model]\nencoder = "{encoder}"\n')
         (tmp_path / name / "valid.json").write_text(json.dumps(asdict(made_up("nce", 100).measured)))
-    with pytest.warns(UserWarning, match=r"own is left out.*SELFNORM_PLUGINS"):
+    with pytest.warns(LeftOut, match=r"own is left out.*SELFNORM_PLUGINS"):
         found = collect(tmp_path)
     assert {r.run for r in found.records} == {"known"} and "own" not in found.settings

@@ -24,6 +24,10 @@ from selfnorm.runs.history import read_history
 TEXT = ("min_count=", "tokens=")  # settings of the text
 
 
+class LeftOut(UserWarning):
+    """A run that the report cannot show."""
+
+
 @dataclass(frozen=True)
 class Record:
     """One measurement with the parts of its signature, and the folder it came from."""
@@ -168,7 +172,7 @@ def _settings(folder: Path) -> tuple[dict[str, dict[str, Any]], set[str]]:
         try:
             settings[_run(path, folder)] = _flat(path)
         except UnknownName as error:
-            warnings.warn(f"{path.parent} is left out: {error}", stacklevel=2)
+            warnings.warn(f"{path.parent} is left out: {error}", LeftOut, stacklevel=2)
             unknown.add(_run(path, folder))
     return settings, unknown
 
