@@ -41,16 +41,21 @@ def write_sentences(path: Path, lines: int, seed: int) -> None:
             handle.writelines(" ".join(f"w{i}" for i in row[:n]) + "\n" for row, n in zip(table, lengths, strict=True))
 
 
-def workers() -> list[int]:
-    """Processes of Ray that compute a shard."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def workers(driver: int) -> list[int]:
+    """Processes of the driver's own Ray that compute a shard: another Ray on this machine is left alone."""
+    parents, titled = {}, []
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            if path.read_bytes().startswith(b"ray::_work"):
-                found.append(int(path.parent.name))
+            parents[int(path.name)] = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if (path / "cmdline").read_bytes().startswith(b"ray::_work"):
+                titled.append(int(path.name))
         except OSError:
             continue
-    return found
+
+    def is_under(process: int) -> bool:
+        return process == driver or (process in parents and is_under(parents[process]))
+
+    return [process for process in titled if is_under(process)]
 
 
 def megabytes(process: int) -> float:
@@ -63,12 +68,12 @@ def megabytes(process: int) -> float:
 
 def on_ray(line: list[str], parts: Path, shards: int) -> dict[str, object]:
     """Run it, kill a worker after a fifth of the shards, and look at the workers' memory all the time."""
-    killed, memory, start = False, list[tuple[float, float]](), time.perf_counter()
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as driver:
+    killed, memory, start = False, list[tuple[float, float, list[float]]](), time.perf_counter()
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, env={**os.environ, "RAY_ADDRESS": "local"}) as driver:
         while driver.poll() is None:
-            done, now = len(list(parts.glob("part-*.json"))), workers()
+            done, now = len(list(parts.glob("part-*.json"))), workers(driver.pid)
             if now:
-                memory.append((done / shards, max(map(megabytes, now))))
+                memory.append((time.perf_counter() - start, done / shards, sorted(map(megabytes, now))))
             if not killed and done >= shards / 5 and now:
                 os.kill(now[0], signal.SIGKILL)
                 killed = True
@@ -77,10 +82,14 @@ def on_ray(line: list[str], parts: Path, shards: int) -> dict[str, object]:
     if driver.returncode:
         sys.exit(said)
     halves = [
-        max((m for share, m in memory if low <= share < high), default=0.0) for low, high in ((0.3, 0.6), (0.6, 1.1))
+        max((most[-1] for _, share, most in memory if low <= share < high), default=0.0)
+        for low, high in ((0.3, 0.6), (0.6, 1.1))
     ]
+    every = -(-len(memory) // 40) or 1
+    over_time = [[round(t), round(share, 3), *(round(m) for m in most)] for t, share, most in memory[::every]]
     return {"killed": killed, "sent_again": said.count("AGAIN"), "seconds": time.perf_counter() - start,
-            "worker_megabytes_middle": halves[0], "worker_megabytes_end": halves[1]}  # fmt: skip
+            "worker_megabytes_middle": halves[0], "worker_megabytes_end": halves[1],
+            "seconds_share_megabytes_of_each_worker": over_time}  # fmt: skip
 
 
 def main() -> None:

@@ -169,12 +169,18 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
 
 
 def _join(ray: Any, jobs: int) -> int:
-    """The cluster that is there (RAY_ADDRESS, or one started here), else a new local one; returns the number of tasks at a time."""
+    """The cluster that is there (RAY_ADDRESS, or one started here), else a new local one; returns the number of tasks at a time.
+
+    RAY_ADDRESS=local is always a new one.
+    """
     how = {"include_dashboard": False, "log_to_driver": False, "ignore_reinit_error": True}
+    address = os.environ.get("RAY_ADDRESS", "auto")
     try:
-        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False, ignore_reinit_error=True)
+        if address == "local":
+            raise ConnectionError
+        ray.init(address=address, log_to_driver=False, ignore_reinit_error=True)
     except ConnectionError:
-        ray.init(num_cpus=jobs or None, **how)
+        ray.init(address="local", num_cpus=jobs or None, **how)
     return jobs or int(ray.cluster_resources().get("CPU", 1))
 
 
