@@ -1,4 +1,4 @@
-"""A corpus scored by Ray: one task a shard, each worker loads the model once, a worker that dies costs its shard alone."""
+"""A corpus scored or measured by Ray: one task a shard, each worker loads the model once, a worker that dies costs its shard alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_job(job: Job, folder: Path, jobs: int, one_line_each: bool) -> tuple[int
         waiting = open_job(folder, job)
         if len(waiting) < len(job.shards):
             say(f"{len(job.shards) - len(waiting):,} of {len(job.shards):,} shards are done already")
-        words = _on_ray(waiting, folder.resolve(), jobs) if waiting else (0, 0)
+        words = _on_ray(job.what, waiting, folder.resolve(), jobs) if waiting else (0, 0)
         total = finish(folder, job, one_line_each)
     say(
         f"{folder}: {len(job.shards):,} parts, {total['lines_read']:,} lines read, {total['lines_written']:,} written, verified"
@@ -32,7 +32,7 @@ def run_job(job: Job, folder: Path, jobs: int, one_line_each: bool) -> tuple[int
     return words
 
 
-def _on_ray(waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
+def _on_ray(what: str, waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
     try:
         import ray
     except ImportError:
@@ -40,7 +40,7 @@ def _on_ray(waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
     os.environ.setdefault("RAY_worker_niceness", "0")
     limit = _started(ray, jobs)
     try:
-        with progress("score", sum(shard.lines for shard in waiting), "lines") as advance:
+        with progress(what, sum(shard.lines for shard in waiting), "lines") as advance:
             return _Queue(ray, waiting, folder, limit, advance).run()
     finally:
         ray.shutdown()
