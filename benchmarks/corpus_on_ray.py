@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +67,11 @@ def megabytes(process: int) -> float:
     return next((float(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
 
 
-def on_ray(line: list[str], parts: Path, shards: int) -> dict[str, object]:
-    """Run it, kill a worker after a fifth of the shards, and look at the workers' memory all the time."""
+def on_ray(line: list[str], parts: Path, shards: int, begin: Callable[[], None]) -> dict[str, object]:
+    """Run it, kill a worker after a fifth of the shards, and look at the workers' memory all the time.
+
+    `begin` is called when the workers are there: Ray gives up if it cannot start within 15 seconds.
+    """
     killed, memory, start = False, list[tuple[float, float, list[float]]](), time.perf_counter()
     with subprocess.Popen(
         line, stderr=subprocess.PIPE, text=True, env={**os.environ, "RAY_ADDRESS": "local"}
@@ -75,6 +79,8 @@ def on_ray(line: list[str], parts: Path, shards: int) -> dict[str, object]:
         while driver.poll() is None:
             done, now = len(list(parts.glob("part-*.json"))), workers(driver.pid)
             if now:
+                if not memory:
+                    begin()
                 memory.append((time.perf_counter() - start, done / shards, sorted(map(megabytes, now))))
             if not killed and done >= shards / 5 and now:
                 os.kill(now[0], signal.SIGKILL)
@@ -109,19 +115,24 @@ def main() -> None:
     options = parser.parse_args()
     work, me = options.work, [sys.executable, "-m", "selfnorm"]
     work.mkdir(parents=True, exist_ok=True)
-    write_sentences(work / "train.txt", 5_000, 1)
-    write_sentences(work / "corpus.txt", options.lines, 2)
+    for name, lines, seed in (("train.txt", 5_000, 1), ("corpus.txt", options.lines, 2)):
+        if not (work / name).exists():
+            write_sentences(work / name, lines, seed)
     sizes = ["model.d=32", "training.epochs=1", "data.tokens=whitespace", "training.device=cpu"]
     train = [*me, "train", "--to", str(work / "run"), "--text", str(work / "train.txt")]
     subprocess.run([*train, *(part for one in sizes for part in ("--set", one))], check=True)
     score, env = [*me, "score", str(work / "run"), str(work / "corpus.txt")], {**os.environ, "OMP_NUM_THREADS": "1"}
     shard = max(2560, options.lines // 100)
     start = time.perf_counter()
-    with (work / "serial.txt").open("wb") as handle:
-        serial = subprocess.Popen(score, stdout=handle, env=env)  # at the same time
-    found = on_ray([*score, "--on", "ray", "--jobs", "2", "--to", str(work / "parts"), "--shard", str(shard)], work / "parts",
-                   -(-options.lines // shard))  # fmt: skip
-    if serial.wait():
+    on = ["--on", "ray", "--jobs", "2", "--to", str(work / "parts"), "--shard", str(shard)]
+    serial = list[subprocess.Popen[bytes]]()
+
+    def begin() -> None:
+        with (work / "serial.txt").open("wb") as handle:
+            serial.append(subprocess.Popen(score, stdout=handle, env=env))
+
+    found = on_ray([*score, *on], work / "parts", -(-options.lines // shard), begin)
+    if serial[0].wait():
         sys.exit("the single process failed")
     seconds = time.perf_counter() - start
     parts = sha256_of(sorted((work / "parts").glob("part-*.txt")))
