@@ -54,7 +54,7 @@ class Step:
         self.model.zero_grad(set_to_none=True)
         start, rng = time.process_time(), make_rng(2)
         loss, _ = backward(self.model, self.criterion, self.window, self.training, Place(), (rng, rng))
-        return time.process_time() - start, float(loss.fit.sum())
+        return time.process_time() - start, float(loss.fit.detach().sum())
 
 
 def one_case(criterion: str, encoder: str, V: int, d: int, rounds: int, variants: list[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import holding, remove_leftovers
-from selfnorm.studies.engines import _join
+from selfnorm.studies.engines import join_ray
 from selfnorm.tasks.shards import Job, Shard, finish, open_job
 
 TRIES = 3
@@ -38,24 +38,12 @@ def _on_ray(what: str, waiting: list[Shard], folder: Path, jobs: int) -> tuple[i
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")
-    limit = _started(ray, jobs)
+    limit = join_ray(ray, jobs)
     try:
         with progress(what, sum(shard.lines for shard in waiting), "lines") as advance:
             return _Queue(ray, waiting, folder, limit, advance).run()
     finally:
         ray.shutdown()
-
-
-def _started(ray: Any, jobs: int, tries: int = 3) -> int:
-    """Join or start Ray; on a busy machine it may take longer than Ray itself waits."""
-    for left in reversed(range(tries)):
-        try:
-            return _join(ray, jobs)
-        except Exception as error:
-            ray.shutdown()
-            if not left:
-                raise UserError(f"Ray did not start: {str(error).splitlines()[0]}") from None
-    return 0
 
 
 class _Queue:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from selfnorm._util.console import say
-from selfnorm._util.errors import missing_extra
+from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import BUSY, is_locked
 from selfnorm._util.manifest import trusted
 from selfnorm.config.toml import write_recipe
@@ -173,7 +173,7 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
-    engine = _Ray(ray, _join(ray, jobs))
+    engine = _Ray(ray, join_ray(ray, jobs))
     try:
         return run_on(engine, planned, root.resolve())  # workers may stand in another folder
     finally:
@@ -202,6 +202,18 @@ class _Ray:
 def given_settings() -> dict[str, str]:
     """The variables of ours that workers need too."""
     return {name: value for name, value in os.environ.items() if name.startswith("SELFNORM_")}
+
+
+def join_ray(ray: Any, jobs: int, tries: int = 3) -> int:
+    """Join or start Ray; on a busy machine it may take longer than Ray itself waits."""
+    for left in reversed(range(tries)):
+        try:
+            return _join(ray, jobs)
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                raise UserError(f"Ray did not start: {str(error).splitlines()[0]}") from None
+    return 0
 
 
 def _join(ray: Any, jobs: int) -> int:
