@@ -27,6 +27,7 @@ from selfnorm.config.recipe import CriterionSettings, Model, Training
 from selfnorm.criteria.build import Criterion, make_criterion
 from selfnorm.data.windows import Windows
 from selfnorm.nn.model import LanguageModel, build
+from selfnorm.nn.noise import Noise
 from selfnorm.studies.bench.steps import zipf_counts
 from selfnorm.training.loop import Place, backward
 
@@ -47,6 +48,7 @@ class Step:
         if variant == "encoder compiled":
             self.model = LanguageModel(torch.compile(self.model.encoder), self.model.output)
         if variant == "criterion compiled":
+            Noise.sample = torch.compiler.disable(Noise.sample)  # it takes no random generator
             self.criterion = Criterion(torch.compile(self.criterion.fit), self.criterion.penalty)
 
     def __call__(self) -> tuple[float, float]:
