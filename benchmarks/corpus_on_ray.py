@@ -138,7 +138,7 @@ def main() -> None:
     parts = sha256_of(sorted((work / "parts").glob("part-*.txt")))
     manifest = json.loads((work / "parts" / "manifest.json").read_text())
     found |= {"lines": options.lines, "lines_written": manifest["lines_written"], "parts": len(manifest["parts"]),
-              "identical": parts == sha256_of([work / "serial.txt"]), "serial_seconds": seconds}  # fmt: skip
+              "identical": parts == sha256_of([work / "serial.txt"]), "seconds_until_the_single_process_ended": seconds}  # fmt: skip
     print(json.dumps(found))
     if options.to is not None:
         write_json(options.to, {"command": command_line(), **environment(), **found})
