@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +40,13 @@ def _on_ray(what: str, waiting: list[Shard], folder: Path, jobs: int) -> tuple[i
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")
-    limit = join_ray(ray, jobs)
-    try:
-        with progress(what, sum(shard.lines for shard in waiting), "lines") as advance:
-            return _Queue(ray, waiting, folder, limit, advance).run()
-    finally:
-        ray.shutdown()
+    with redirect_stdout(sys.stderr):  # Ray reports workers that died to stdout, where results go
+        limit = join_ray(ray, jobs)
+        try:
+            with progress(what, sum(shard.lines for shard in waiting), "lines") as advance:
+                return _Queue(ray, waiting, folder, limit, advance).run()
+        finally:
+            ray.shutdown()
 
 
 class _Queue:
