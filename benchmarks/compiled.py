@@ -84,10 +84,9 @@ def one_case(criterion: str, encoder: str, V: int, d: int, rounds: int, variants
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", nargs="*", default=["nce/lstm", "softmax/lstm", "nce/transformer"])
+    parser.add_argument("--case", nargs="*", default=["nce/lstm/650", "softmax/lstm/650", "nce/transformer/640"])
     parser.add_argument("--variant", nargs="*", default=list(VARIANTS))
     parser.add_argument("--vocab", type=int, default=10_000)
-    parser.add_argument("--d", type=int, default=650)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--to", type=Path)
     options = parser.parse_args()
@@ -95,8 +94,8 @@ def main() -> None:
     keep_freed_memory()
     found = []
     for case in options.case:
-        criterion, encoder = case.split("/")
-        found.append(one_case(criterion, encoder, options.vocab, options.d, options.rounds, options.variant))
+        criterion, encoder, d = case.split("/")
+        found.append(one_case(criterion, encoder, options.vocab, int(d), options.rounds, options.variant))
         print(json.dumps(found[-1]), flush=True)
     if options.to is not None:
         write_json(options.to, {"command": command_line(), **environment(), "threads": 1, "cases": found})
