@@ -24,8 +24,8 @@ test: $(VENV)/dev
 	$(BIN)/pytest
 
 test-cluster: $(VENV)/dev
-	$(PIP) -e ".[cluster]"
-	$(BIN)/pytest -n 0 tests/studies/test_ray.py tests/studies/test_cluster.py
+	$(PIP) -e ".[cluster,slurm]"
+	$(BIN)/pytest -n 0 tests/studies/test_ray.py tests/studies/test_cluster.py tests/studies/test_slurm.py
 
 $(VENV)/docs: $(VENV)/dev
 	$(PIP) -e ".[docs]"

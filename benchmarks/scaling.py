@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,43 @@ from selfnorm.data.windows import Windows
 from selfnorm.nn.model import build
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.studies.bench.steps import zipf_counts
+from selfnorm.training import loop
 from selfnorm.training.exchange import Exchange
 from selfnorm.training.loop import Place, train
+from selfnorm.training.optimizer import Optimizer
 
 T = 20
+
+
+PARTS = {  # of a step
+    "forward and backward": (loop, "backward"), "numbers": (Exchange, "_told"), "dense gradients": (Exchange, "_dense"),
+    "rows": (Exchange, "_rows"), "norms": (Optimizer, "norms"), "update": (Optimizer, "apply"),
+}  # fmt: skip
+
+
+@contextmanager
+def cpu_of_parts() -> Iterator[dict[str, list[float]]]:
+    """CPU milliseconds of each part at every step, the threads of gloo included, while this block runs."""
+    laps: dict[str, list[float]] = {name: [] for name in PARTS}
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = time.process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                laps[name].append(1000 * (time.process_time() - start))
+
+        return call
+
+    originals = {name: getattr(owner, attribute) for name, (owner, attribute) in PARTS.items()}
+    for name, (owner, attribute) in PARTS.items():
+        setattr(owner, attribute, counted(name, originals[name]))
+    try:
+        yield laps
+    finally:
+        for name, (owner, attribute) in PARTS.items():
+            setattr(owner, attribute, originals[name])
 
 
 def one_case(
@@ -53,13 +88,14 @@ def one_case(
     told = Exchange(us) if exchange else None
     laps, start, used = [], time.perf_counter(), time.process_time()
     training = Training(epochs=1, batch=B, steps=T, learning_rate=0.01)
-    for place in train(model, criterion, windows, training, rng, Place(), None, told):
-        now = time.perf_counter()
-        if place.window > warm:
-            laps.append(now - start)
-        if place.window == warm:
-            used = time.process_time()
-        start = now
+    with cpu_of_parts() as parts:
+        for place in train(model, criterion, windows, training, rng, Place(), None, told):
+            now = time.perf_counter()
+            if place.window > warm:
+                laps.append(now - start)
+            if place.window == warm:
+                used = time.process_time()
+            start = now
     used = (time.process_time() - used) / steps
     sent = {} if told is None else {key: value // (steps + warm) for key, value in told.sent.items()}
     seconds = statistics.median(laps)
@@ -67,6 +103,7 @@ def one_case(
         "criterion": name, "V": V, "d": d, "streams": streams, "processes": us.size, "exchange": exchange, "steps": steps,
         "seconds_per_step": seconds, "cpu_seconds_per_step": used, "words_per_second": us.size * streams * T / seconds,
         "bytes_per_step": sent,
+        "cpu_milliseconds": {name: statistics.median(ms[warm:]) for name, ms in parts.items() if ms[warm:]},
     }  # fmt: skip
 
 

@@ -21,6 +21,12 @@ from ..conftest import tiny, write_text
 pytest.importorskip("ray")
 
 
+@pytest.fixture(autouse=True)
+def _own_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another Ray on this machine is neither joined nor killed."""
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+
+
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cluster")
@@ -45,16 +51,28 @@ def serial(base: Path, what: str, source: str, *more: str) -> bytes:
     return subprocess.run(line, capture_output=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
 
 
-def workers() -> list[int]:
-    """Processes of Ray that compute a shard, by the title Ray gives them."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def workers(driver: int) -> list[int]:
+    """Processes of the driver's Ray that compute a shard, by the title Ray gives them."""
+    parents, titled = {}, []
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            if path.read_bytes().startswith(b"ray::_work"):
-                found.append(int(path.parent.name))
+            parents[int(path.name)] = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if (path / "cmdline").read_bytes().startswith(b"ray::_work"):
+                titled.append(int(path.name))
         except OSError:
             continue
-    return found
+
+    def is_under(process: int) -> bool:
+        return process == driver or (process in parents and is_under(parents[process]))
+
+    return [process for process in titled if is_under(process)]
+
+
+def kill_one(driver: int) -> bool:
+    found = workers(driver)
+    if found:
+        os.kill(found[0], signal.SIGKILL)
+    return bool(found)
 
 
 def test_scores_are_the_serial_ones_though_a_worker_and_the_driver_are_killed(base: Path) -> None:
@@ -63,9 +81,7 @@ def test_scores_are_the_serial_ones_though_a_worker_and_the_driver_are_killed(ba
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as driver:
         while driver.poll() is None:
             done = len(list((base / "scores").glob("part-*.json")))
-            if done >= 2 and not killed and workers():
-                os.kill(workers()[0], signal.SIGKILL)
-                killed = True
+            killed = killed or (done >= 2 and kill_one(driver.pid))
             if killed and done >= 8:
                 driver.kill()
             time.sleep(0.02)
@@ -96,6 +112,35 @@ def test_lists_are_rescored_as_by_one_process(base: Path) -> None:
         assert done.returncode == 0, done.stderr[-2000:]
         assert len(list((base / kind).glob("part-*.txt"))) > 1
         assert parts(base / kind) == serial(base, "rescore", "lists.jsonl", "--print", kind)
+
+
+def test_a_text_is_measured_as_by_one_process_though_a_worker_is_killed(base: Path) -> None:
+    """The same parts and the same sums: the numbers of one process to the last bit, with one thread as Ray's workers have."""
+    line = command(base, "measure", "corpus.txt", "sums", "--shard", "2048", "--json")
+    killed = False
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver:
+        while driver.poll() is None:
+            done = len(list((base / "sums").glob("part-*.json")))
+            killed = killed or (done >= 2 and kill_one(driver.pid))
+            time.sleep(0.02)
+        assert driver.stdout and driver.stderr
+        said, found = driver.stderr.read(), json.loads(driver.stdout.read())
+    assert driver.returncode == 0 and killed and "AGAIN" in said, said[-2000:]
+    here = json.loads(serial(base, "measure", "corpus.txt", "--shard", "2048", "--json"))
+    names = {
+        "mu_z",
+        "sigma_z",
+        "perplexity",
+        "u_perplexity",
+        "correlation",
+        "words",
+        "intervals",
+        "blocks",
+        "signature",
+    }
+    assert {name: found[name] for name in names} == {name: here[name] for name in names}
+    assert len(list((base / "sums").glob("part-*.txt"))) == 10
+    assert json.loads((base / "sums" / "measurement.json").read_text()) == found
 
 
 def test_a_folder_of_another_job_and_wrong_input_are_refused(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,8 +40,8 @@ def test_a_study_on_ray_gives_the_local_numbers_even_if_a_worker_dies(tmp_path: 
         "--jobs",
         "2",
     ]
-    killed = False
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    killed, own = False, {**os.environ, "RAY_ADDRESS": "local"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own) as process:
         while process.poll() is None:
             if not killed and list((tmp_path / "ray").glob("*/history.jsonl")):
                 killed = _kill_a_trainer(str(tmp_path / "ray"))

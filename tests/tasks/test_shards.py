@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from selfnorm._util.errors import UserError
 from selfnorm.cli import main
 from selfnorm.cli.cluster import run_settings
+from selfnorm.evaluation.measure import per_word
 from selfnorm.runs.folder import open_run
+from selfnorm.runs.loading import load_model
 from selfnorm.studies.experiment import run_experiment
 from selfnorm.tasks import rescoring
 from selfnorm.tasks.corpora import at_lists, score_line, work
 from selfnorm.tasks.shards import BATCH, every, finish, is_done, open_job, plan, read_job
+from selfnorm.tasks.texts import merged_parts, parts_here, parts_in
 
 from ..conftest import tiny, write_text
 
@@ -51,6 +56,53 @@ def test_a_job_is_computed_once_in_any_order_and_damage_is_found(text_file: Path
     other = plan("score", settings | run_settings(run, True, None, 0.0), corpus, every(256))
     with pytest.raises(UserError, match="another job"):
         open_job(out, other)
+
+
+def test_a_text_in_parts_has_the_sums_of_its_parts(text_file: Path, tmp_path: Path) -> None:
+    """Workers and one process give the same numbers, and those are what `measure` says of the words of all parts."""
+    run_experiment(tiny(text_file), tmp_path / "run")
+    run, corpus = open_run(tmp_path / "run"), write_text(tmp_path / "corpus.txt", lines=2 * BATCH + 188, seed=3)
+    settings = {"tokenized": False, **run_settings(run, True, None, 0.0)}
+    job, out = plan("measure", settings, corpus, every(BATCH)), tmp_path / "out"
+    open_job(out, job)
+    for number in (2, 0, 1):
+        work(str(out), number)
+    finish(out, job, one_line_each=False)
+    there, here = (merged_parts(run, job, parts, 0.0)[0] for parts in (parts_in(out, job), parts_here(run, job)))
+    assert replace(there, seconds=0) == replace(here, seconds=0)
+    model, vocab, words = load_model(run, calibration="none"), run.vocab, []
+    lines = corpus.read_text().splitlines()
+    for start in range(0, len(lines), BATCH):
+        sentences = lines[start : start + BATCH]
+        ids = [vocab.eos, *(i for line in sentences for i in (*vocab.ids(line.split()), vocab.eos))]
+        words.append(per_word(model, np.asarray(ids)))
+    log_z, nll = (np.concatenate([getattr(part, name) for part in words]) for name in ("log_z", "nll"))
+    assert there.words == len(log_z) == sum(len(line.split()) + 1 for line in lines)
+    assert np.allclose([there.mu_z, there.sigma_z], [log_z.mean(), log_z.std()], rtol=1e-9, atol=1e-9)
+    assert np.isclose(there.perplexity, np.exp(nll.mean()), rtol=1e-12)
+    assert (
+        len(there.blocks) > 20
+        and there.intervals["perplexity"][0] < there.perplexity < there.intervals["perplexity"][1]
+    )
+
+
+def test_wrong_ways_to_measure_a_text_are_refused(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_experiment(tiny(text_file), tmp_path / "run")
+    (tmp_path / "empty").touch()
+    text, empty, none = str(text_file), str(tmp_path / "empty"), str(tmp_path / "none")
+    for line, said in [
+        ([text, "--on", "ray"], "--to"),
+        ([text, "--to", "x"], "--on ray"),
+        ([text, "--shard", "0"], "--shard 0"),
+        ([text, "--examples"], "for a split"),
+        ([empty], "is empty"),
+        ([none], "does not exist"),
+        (["--on", "ray"], "text file"),
+    ]:
+        assert main(["measure", str(tmp_path / "run"), *line]) == 2, line
+        assert said in capsys.readouterr().err
 
 
 def test_lists_in_shards_are_rescored_as_in_one_piece(

@@ -11,11 +11,14 @@ from cyclopts import Parameter
 
 from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say, table
-from selfnorm.cli.options import Device, From, Json, Kind
+from selfnorm._util.errors import UserError
+from selfnorm.cli.cluster import Jobs, On, To, measure_text
+from selfnorm.cli.options import Device, From, Json, Kind, Tokenized
 
 
 def measure(
     run: Path,
+    text: Path | None = None,
     /,
     *,
     split: Literal["valid", "test", "train"] = "test",
@@ -25,25 +28,47 @@ def measure(
         Path | None, Parameter(help="Also write every word's numbers: FILE.csv, .jsonl or .parquet.")
     ] = None,
     from_: From = "",
+    tokenized: Tokenized = False,
     device: Device = "",
     json_: Json = False,
+    on: On = "here",
+    to: To = None,
+    jobs: Jobs = 0,
+    shard: int = 20_480,
 ) -> None:
     """Measure mu_z, sigma_z, perplexity, u_perplexity and the correlation of entropy and log Z, with 95 % intervals.
+
+    A split of the run's own text, or a text file of any length, which is measured in parts: sums merge. With --on ray the parts
+    are divided over a cluster, and give the same numbers.
 
     Parameters
     ----------
     run
         Run folder made by selfnorm train.
+    text
+        File of sentences, one per line, instead of a split. It is tokenized as the training text was; nothing is stored in the run.
     split
-        Which text.
+        Which part of the run's own text.
+    shard
+        Lines of a part of TEXT. Each part starts with an empty state.
     """
     from selfnorm.runs.evaluate import measure_split, tokens_of_split
+    from selfnorm.runs.folder import open_run
     from selfnorm.runs.opening import open_with_text
 
-    opened, corpus = open_with_text(run, from_, device)
-    found = measure_split(opened, corpus, split, calibration)
-    if per_word is not None:
-        write_columns(per_word, tokens_of_split(opened, corpus, split, calibration))
+    if text is not None:
+        if examples or per_word is not None:
+            raise UserError(
+                "--examples and --per-word are for a split. For the words of a file: selfnorm score --table."
+            )
+        found = measure_text(open_run(run, device), calibration, tokenized, text, on, to, jobs, shard)
+    else:
+        if on == "ray" or to is not None or tokenized:
+            raise UserError("--on ray, --to and --tokenized are for a text file: name it after the run.")
+        opened, corpus = open_with_text(run, from_, device)
+        found = measure_split(opened, corpus, split, calibration)
+        if per_word is not None:
+            write_columns(per_word, tokens_of_split(opened, corpus, split, calibration))
     if json_:
         print(json.dumps(asdict(found)))
         return
@@ -56,7 +81,7 @@ def measure(
         for name in ("mu_z", "sigma_z", "perplexity", "u_perplexity", "correlation")
     ]
     table(
-        f"{run}, {split}: {found.words:,} words in {found.seconds:.1f} s",
+        f"{run}, {text or split}: {found.words:,} words in {found.seconds:.1f} s",
         ["", "value", "95 % interval"],
         rows,
     )

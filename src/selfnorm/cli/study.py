@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from selfnorm._util.console import say, table
+from selfnorm._util.errors import UserError
 from selfnorm.cli.options import Changes, From, check_jobs
 from selfnorm.config.toml import as_toml
 
@@ -60,7 +61,7 @@ def plan(
 
 def run(
     name: str, /, *, to: Path = Path("study"), from_: From = "", set_: Changes = None, seeds: int = 1, jobs: int = 0,
-    on: Literal["here", "ray"] = "here", only: Only = None,
+    on: Literal["here", "ray", "slurm"] = "here", slurm: Only = None, only: Only = None,
 ) -> None:  # fmt: skip
     """Train and measure everything a study plans. Stop it at any moment; the same command goes on, finished runs stay.
 
@@ -75,19 +76,27 @@ def run(
     jobs
         Trainings side by side; 0 takes one per core, or per CPU of the cluster.
     on
-        here: processes on this machine. ray: Ray core tasks (extra "cluster").
+        here: processes on this machine. ray: Ray core tasks (extra "cluster"). slurm: one job a run (extra "slurm").
+    slurm
+        With --on slurm: NAME=VALUE as submitit names it, such as slurm_partition=long or timeout_min=600. Repeat for more.
     only
         Only runs whose name has this as whole parts: nce, d100, ptb-nce-d30, or a name's last six letters. Repeat for more.
     """
     from selfnorm.studies.engines import run_here, run_on_ray
     from selfnorm.studies.plan import about, chosen, note_study, read_study
     from selfnorm.studies.progress import refuse_wrong_texts
+    from selfnorm.studies.slurm import run_on_slurm
 
+    if slurm and on != "slurm":
+        raise UserError("--slurm is for --on slurm: give both, or leave it out.")
     planned = chosen(read_study(name, _with_folder(set_, from_), seeds), only or [])
     refuse_wrong_texts(planned, to)
     most = check_jobs(jobs)
     note_study(to, about(name, set_ or []))
-    failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
+    if on == "slurm":
+        failed = run_on_slurm(planned, to, jobs, slurm or [])
+    else:
+        failed = run_on_ray(planned, to, jobs) if on == "ray" else run_here(planned, to, most)
     say(f"{len(planned) - len(failed)} of {len(planned)} runs done in {to}. Next: selfnorm report {to} -o report.html")
     if failed:
         raise SystemExit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from selfnorm.nn.encoders import State, restart
 from selfnorm.nn.model import LanguageModel
 
 Advance = Callable[[float], None]
+MOST = 5000  # blocks that are resampled: those of a longer text are joined first
 
 
 def contexts(model: LanguageModel, ids: np.ndarray, **how: int) -> Iterator[tuple[Window, Tensor, Tensor]]:
@@ -90,22 +91,29 @@ def measure(
     start = time.perf_counter()
     words = per_word(model, ids, advance=advance)
     sums = block_sums(words.log_z, words.nll, words.h)
-    found: dict[str, Any] = dict(numbers(sums))
-    return Measurement(
-        signature=signature,
-        **found,
-        words=len(words.log_z),
-        seconds=round(time.perf_counter() - start, 2),
-        seed=seed,
-        command=command_line(),
-        date=today(),
-        machine=machine(),
-        intervals=intervals(sums),
-        blocks=[[float(f"{x:.9g}") for x in row] for row in merged(sums)],
+    return replace(
+        of_sums(sums, signature, seed, time.perf_counter() - start),
         histogram=_histogram(words.log_z),
         entropy_histogram=_entropy_histogram(words),
         theory=theory or {},
         notes={} if names is None else {"examples": _examples(words, ids, names)},
+    )
+
+
+def of_sums(sums: Array, signature: str, seed: int, seconds: float) -> Measurement:
+    """The numbers and intervals that follow from sums over blocks of words, wherever these were made."""
+    found: dict[str, Any] = dict(numbers(sums))
+    return Measurement(
+        signature=signature,
+        **found,
+        words=int(sums[:, 0].sum()),
+        seconds=round(seconds, 2),
+        seed=seed,
+        command=command_line(),
+        date=today(),
+        machine=machine(),
+        intervals=intervals(merged(sums, MOST)),
+        blocks=[[float(f"{x:.9g}") for x in row] for row in merged(sums)],
     )
 
 

@@ -36,8 +36,7 @@ def measure_split(
     theory = check_theorems(model, corpus.vocab, ids) if corpus.name == "synthetic" and whole(corpus.vocab) else None
     with progress(f"measure {split}", len(ids) - 1) as advance:
         measured = measure(model, ids, line, run.recipe.training.seed, advance, theory, run.vocab.words)
-    measured = replace(measured, recipe=asdict(run.recipe), split=split, calibration=kind,
-                       trained=trained_epochs(run.folder), fitted=fitted(run, kind))  # fmt: skip
+    measured = described(measured, run, split, kind)
     name = f"{split}.json" if kind == "none" else f"{split}.{kind}.json"
     try:
         with changing(run) as new:
@@ -48,6 +47,12 @@ def measure_split(
             raise
         log.warning("Not stored: %s", error.strerror or error)
     return measured
+
+
+def described(measured: Measurement, run: Run, split: str, kind: str) -> Measurement:
+    """The measurement with what its signature was made from, as data."""
+    return replace(measured, recipe=asdict(run.recipe), split=split, calibration=kind,
+                   trained=trained_epochs(run.folder), fitted=fitted(run, kind))  # fmt: skip
 
 
 def tokens_of_split(run: Run, corpus: Corpus, split: str, calibration: str | None = None) -> Mapping[str, np.ndarray]:

@@ -1,16 +1,18 @@
-"""A corpus scored by Ray: one task a shard, each worker loads the model once, a worker that dies costs its shard alone."""
+"""A corpus scored or measured by Ray: one task a shard, each worker loads the model once, a worker that dies costs its shard alone."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from selfnorm._util.console import progress, say
 from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import holding, remove_leftovers
-from selfnorm.studies.engines import _join
+from selfnorm.studies.engines import join_ray
 from selfnorm.tasks.shards import Job, Shard, finish, open_job
 
 TRIES = 3
@@ -24,7 +26,7 @@ def run_job(job: Job, folder: Path, jobs: int, one_line_each: bool) -> tuple[int
         waiting = open_job(folder, job)
         if len(waiting) < len(job.shards):
             say(f"{len(job.shards) - len(waiting):,} of {len(job.shards):,} shards are done already")
-        words = _on_ray(waiting, folder.resolve(), jobs) if waiting else (0, 0)
+        words = _on_ray(job.what, waiting, folder.resolve(), jobs) if waiting else (0, 0)
         total = finish(folder, job, one_line_each)
     say(
         f"{folder}: {len(job.shards):,} parts, {total['lines_read']:,} lines read, {total['lines_written']:,} written, verified"
@@ -32,30 +34,19 @@ def run_job(job: Job, folder: Path, jobs: int, one_line_each: bool) -> tuple[int
     return words
 
 
-def _on_ray(waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
+def _on_ray(what: str, waiting: list[Shard], folder: Path, jobs: int) -> tuple[int, int]:
     try:
         import ray
     except ImportError:
         raise missing_extra("ray", "cluster", "--on ray") from None
     os.environ.setdefault("RAY_worker_niceness", "0")
-    limit = _started(ray, jobs)
-    try:
-        with progress("score", sum(shard.lines for shard in waiting), "lines") as advance:
-            return _Queue(ray, waiting, folder, limit, advance).run()
-    finally:
-        ray.shutdown()
-
-
-def _started(ray: Any, jobs: int, tries: int = 3) -> int:
-    """Join or start Ray; on a busy machine it may take longer than Ray itself waits."""
-    for left in reversed(range(tries)):
+    with redirect_stdout(sys.stderr):  # Ray reports workers that died to stdout, where results go
+        limit = join_ray(ray, jobs)
         try:
-            return _join(ray, jobs)
-        except Exception as error:
+            with progress(what, sum(shard.lines for shard in waiting), "lines") as advance:
+                return _Queue(ray, waiting, folder, limit, advance).run()
+        finally:
             ray.shutdown()
-            if not left:
-                raise UserError(f"Ray did not start: {str(error).splitlines()[0]}") from None
-    return 0
 
 
 class _Queue:

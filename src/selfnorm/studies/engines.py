@@ -1,6 +1,6 @@
-"""Engines run what is planned: here, side by side in separate processes, or on a Ray cluster.
+"""Engines run what is planned: here, side by side in separate processes, or on a cluster of Ray or Slurm.
 
-Both start the same command in the same folder, so their results are the same. A run that was stopped goes on
+All start the same command in the same folder, so their results are the same. A run that was stopped goes on
 where its checkpoint is; a run that fails is reported and left for the user, never retried in silence.
 """
 
@@ -11,13 +11,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.live import Live
 
 from selfnorm._util.console import say
-from selfnorm._util.errors import missing_extra
+from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import BUSY, is_locked
 from selfnorm._util.manifest import trusted
 from selfnorm.config.toml import write_recipe
@@ -124,34 +124,33 @@ def _last_line(name: str, root: Path) -> str:
     return lines[-1] if lines else ""
 
 
-def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
-    """The same commands as Ray core tasks of one CPU each. The folder must be one every node sees.
+class Engine(Protocol):
+    """A cluster that is given commands: how many at a time, how one is sent, which is ready, what it gave."""
 
-    At most `jobs` at a time; 0 takes as many as there are CPUs. A task whose worker dies is said so and sent again, at
-    most twice: it resumes from its checkpoint.
+    limit: int
+
+    def send(self, line: list[str]) -> Any: ...
+    def ready(self, tasks: list[Any]) -> Any: ...
+    def result(self, task: Any) -> tuple[int, str]:
+        """The exit code and the last line of stderr; a negative code and the reason if the worker died."""
+
+
+def run_on(engine: Engine, planned: list[Planned], root: Path) -> list[str]:
+    """The same commands as here, in workers; returns the names of those that failed. The folder must be one every worker sees.
+
+    A task whose worker dies is said so and sent again, at most twice: it resumes from its checkpoint.
     """
-    try:
-        import ray
-    except ImportError:
-        raise missing_extra("ray", "cluster", "--on ray") from None
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
-    limit, root = _join(ray, jobs), root.resolve()  # workers may stand in another folder
-    given = {name: value for name, value in os.environ.items() if name.startswith("SELFNORM_")}
-    train: Any = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
     tries = {run.name: 0 for run in planned if progress_of(run, root).state != "done"}
     by_name = {run.name: run for run in planned}
     tasks: dict[Any, str] = {}
     waiting, failed = list(tries), list[str]()
     while tasks or waiting:
-        while waiting and len(tasks) < limit:
+        while waiting and len(tasks) < engine.limit:
             name = waiting.pop(0)
-            tasks[train.remote(command(by_name[name], root), given)] = name
-        ready, _ = ray.wait(list(tasks), num_returns=1)
-        name = tasks.pop(ready[0])
-        try:
-            code, last = ray.get(ready[0])
-        except ray.exceptions.RayError as error:
-            code, last = -1, f"its worker died ({type(error).__name__})"
+            tasks[engine.send(command(by_name[name], root))] = name
+        task = engine.ready(list(tasks))
+        name = tasks.pop(task)
+        code, last = engine.result(task)
         if code == 0 or (BUSY in last and progress_of(by_name[name], root).state == "done"):
             say(f"done    {name}")
         elif BUSY in last:
@@ -164,20 +163,75 @@ def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
         else:
             failed.append(name)
             say(f"FAILED  {name} (exit {code}): {last}")
-    ray.shutdown()
     return failed
 
 
-def _join(ray: Any, jobs: int) -> int:
-    """The cluster that is there (RAY_ADDRESS, or one started here), else a new local one; returns the number of tasks at a time."""
-    how = {"include_dashboard": False, "log_to_driver": False, "ignore_reinit_error": True}
+def run_on_ray(planned: list[Planned], root: Path, jobs: int) -> list[str]:
+    """Ray core tasks of one CPU each, at most `jobs` at a time; 0 takes as many as there are CPUs."""
     try:
-        ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), log_to_driver=False, ignore_reinit_error=True)
+        import ray
+    except ImportError:
+        raise missing_extra("ray", "cluster", "--on ray") from None
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves trainings on a machine that does more
+    engine = _Ray(ray, join_ray(ray, jobs))
+    try:
+        return run_on(engine, planned, root.resolve())  # workers may stand in another folder
+    finally:
+        ray.shutdown()
+
+
+class _Ray:
+    def __init__(self, ray: Any, limit: int) -> None:
+        self.ray, self.limit, self.given = ray, limit, given_settings()
+        self.train: Any = ray.remote(num_cpus=1, max_retries=0)(on_worker)
+
+    def send(self, line: list[str]) -> Any:
+        return self.train.remote(line, self.given)
+
+    def ready(self, tasks: list[Any]) -> Any:
+        return self.ray.wait(tasks, num_returns=1)[0][0]
+
+    def result(self, task: Any) -> tuple[int, str]:
+        try:
+            code, last = self.ray.get(task)
+        except self.ray.exceptions.RayError as error:
+            return -1, f"its worker died ({type(error).__name__})"
+        return code, last
+
+
+def given_settings() -> dict[str, str]:
+    """The variables of ours that workers need too."""
+    return {name: value for name, value in os.environ.items() if name.startswith("SELFNORM_")}
+
+
+def join_ray(ray: Any, jobs: int, tries: int = 3) -> int:
+    """Join or start Ray; on a busy machine it may take longer than Ray itself waits."""
+    for left in reversed(range(tries)):
+        try:
+            return _join(ray, jobs)
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                raise UserError(f"Ray did not start: {str(error).splitlines()[0]}") from None
+    return 0
+
+
+def _join(ray: Any, jobs: int) -> int:
+    """The cluster that is there (RAY_ADDRESS, or one started here), else a new local one; returns the number of tasks at a time.
+
+    RAY_ADDRESS=local is always a new one.
+    """
+    how = {"include_dashboard": False, "log_to_driver": False, "ignore_reinit_error": True}
+    address = os.environ.get("RAY_ADDRESS", "auto")
+    try:
+        if address == "local":
+            raise ConnectionError
+        ray.init(address=address, log_to_driver=False, ignore_reinit_error=True)
     except ConnectionError:
-        ray.init(num_cpus=jobs or None, **how)
+        ray.init(address="local", num_cpus=jobs or None, **how)
     return jobs or int(ray.cluster_resources().get("CPU", 1))
 
 
-def _on_worker(line: list[str], given: dict[str, str]) -> tuple[int, str]:
+def on_worker(line: list[str], given: dict[str, str]) -> tuple[int, str]:
     done = subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ, **given})
     return done.returncode, (done.stderr.strip().splitlines() or [""])[-1]

@@ -1,17 +1,22 @@
-"""Score and rescore shards of a corpus: what a worker does with one, the same as the commands do with a whole file."""
+"""Score, rescore and measure shards of a corpus: what a worker does with one, the same as the commands do with a whole file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from selfnorm._util.errors import UserError
 from selfnorm.data.vocab import Unknown
+from selfnorm.evaluation.measure import per_word
+from selfnorm.evaluation.statistics import block_sums
 from selfnorm.runs.folder import Run, open_run
 from selfnorm.scoring.scorer import Array, Scorer
 from selfnorm.tasks.nbest.base import NBest, Reading
@@ -112,11 +117,33 @@ def _scorer_of(settings: dict[str, Any]) -> Scorer:
 
 def _score(folder: Path, job: Job, shard: Shard) -> tuple[int, int]:
     s, scorer = job.settings, _scorer_of(job.settings)
-    unknown, split = Unknown(scorer.vocab), str.split if s["tokenized"] else scorer.tokenize
-    lines = (text_of(line, shard.first + i, job.source) for i, line in enumerate(lines_of_shard(job, shard)))
-    scores = scorer.stream(counted((split(line) for line in lines), unknown), s["eos"])
+    unknown = Unknown(scorer.vocab)
+    scores = scorer.stream(_sentences(scorer, job, shard, unknown), s["eos"])
     write_shard(folder, shard, (score_line(one, s["per_word"], s["log10"], s["json"]) for one in scores))
     return unknown.words, unknown.unknown
+
+
+def _sentences(scorer: Scorer, job: Job, shard: Shard, unknown: Unknown) -> Iterator[list[str]]:
+    split = str.split if job.settings["tokenized"] else scorer.tokenize
+    lines = (text_of(line, shard.first + i, job.source) for i, line in enumerate(lines_of_shard(job, shard)))
+    return counted((split(line) for line in lines), unknown)
+
+
+def measure_part(scorer: Scorer, job: Job, shard: Shard) -> dict[str, Any]:
+    """Sums over blocks of the words of a shard. It starts after <eos>, and every word and <eos> of its lines is counted."""
+    unknown, eos = Unknown(scorer.vocab), scorer.vocab.eos
+    ids = array("i", [eos])
+    for words in _sentences(scorer, job, shard, unknown):
+        ids.extend((*scorer.vocab.ids(words), eos))
+    found = per_word(scorer.model, np.frombuffer(ids, dtype=np.int32))
+    sums = block_sums(found.log_z, found.nll, found.h)
+    return {"words": unknown.words, "unknown": unknown.unknown, "sums": sums.tolist()}
+
+
+def _measure(folder: Path, job: Job, shard: Shard) -> tuple[int, int]:
+    part = measure_part(_scorer_of(job.settings), job, shard)
+    write_shard(folder, shard, [json.dumps(part)])
+    return part["words"], part["unknown"]
 
 
 def _rescore(folder: Path, job: Job, shard: Shard) -> tuple[int, int]:
@@ -141,4 +168,4 @@ def _rescore(folder: Path, job: Job, shard: Shard) -> tuple[int, int]:
     return unknown.words, unknown.unknown
 
 
-WORK = {"score": _score, "rescore": _rescore}
+WORK = {"score": _score, "rescore": _rescore, "measure": _measure}

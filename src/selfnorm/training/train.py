@@ -13,6 +13,7 @@ import torch
 
 from selfnorm._util.change import checked
 from selfnorm._util.console import silent
+from selfnorm._util.devices import is_host
 from selfnorm._util.errors import UserError, nearest
 from selfnorm._util.files import locked, remove_leftovers
 from selfnorm._util.memory import keep_freed_memory
@@ -111,6 +112,8 @@ def _say_where(recipe: Recipe, us: Processes) -> None:
     several = f", {us.size} processes of {recipe.training.batch // us.size} streams each" if us.size > 1 else ""
     if several or recipe.training.device == "auto":
         log.info("device: %s%s", us.device, several)
+    if recipe.training.precision == "bf16" and is_host(us.device) and torch.backends.cpu.get_cpu_capability() == "AVX2":
+        log.warning('training.precision = "bf16" is slower than float32 on this CPU: it has AVX2 and no bf16 products.')
 
 
 def _located(data: Data, folder: Path) -> Data:
