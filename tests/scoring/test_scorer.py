@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import subprocess
@@ -139,9 +140,11 @@ def test_one_long_line_does_not_pad_the_others(folder: Path, monkeypatch: pytest
     assert found[0].tolist() == pytest.approx(scorer.word_scores(SENTENCES[0]).tolist(), abs=1e-5)
 
 
-def test_the_score_command_streams_stdin(folder: Path) -> None:
-    command = [sys.executable, "-m", "selfnorm", "score", str(folder / "nce")]
-    done = subprocess.run(command, input="\n".join(SENTENCES) + "\n", capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(("named", "packed"), [([], False), (["-"], True)])
+def test_the_score_command_streams_stdin(named: list[str], packed: bool, folder: Path) -> None:
+    command = [sys.executable, "-m", "selfnorm", "score", str(folder / "nce"), *named]
+    text = ("\n".join(SENTENCES) + "\n").encode()
+    done = subprocess.run(command, input=gzip.compress(text) if packed else text, capture_output=True, check=True)
     scorer = open_scorer(folder / "nce")
     assert [float(x) for x in done.stdout.split()] == pytest.approx([scorer.score(s) for s in SENTENCES], abs=2e-4)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -35,7 +34,7 @@ def score(
         Run folder made by selfnorm train; or hf:FOLDER, a language model that transformers loads: its scores are exact unless
         --calibration names a folder made by selfnorm audit, and (T, V) logits are never held.
     text
-        File of sentences; without it, stdin.
+        File of sentences, may be .gz; without it, or with -, stdin.
     per_word
         One score per word (and <eos>) instead of their sum.
     eos
@@ -57,6 +56,7 @@ def score(
 
     from_hf = is_hf(run)
     refuse_hf(run, "--device", device)
+    text = None if text == Path("-") else text
     opened = None if from_hf else open_run(run, device)
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
@@ -101,8 +101,8 @@ def _lines(text: Path | None) -> Iterator[str]:
     if text is not None and not text.is_file():
         raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
     from selfnorm.tasks.corpora import text_of
+    from selfnorm.tasks.nbest.base import STDIN, opened
 
-    handle: Any = sys.stdin.buffer if text is None else text.open("rb")
-    with handle:
+    with opened(text or STDIN) as handle:
         for number, line in enumerate(handle, 1):
             yield text_of(line, number, str(text or "stdin"))

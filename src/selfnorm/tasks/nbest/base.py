@@ -93,7 +93,7 @@ LONGEST = 1 << 26  # bytes of a line
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a file, of a .gz file, or of stdin (-), one at a time. They end at newlines only."""
     try:
-        with _opened(path) as handle:
+        with opened(path) as handle:
             place = 0
             while line := handle.readline(LONGEST):
                 place += 1
@@ -114,7 +114,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file or of stdin, unpacked if they are gzip's, whatever the name."""
     stdin = path == STDIN
     with open(sys.stdin.fileno() if stdin else path, "rb", closefd=not stdin) as handle:
