@@ -121,7 +121,8 @@ def _descend(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps + 1, pct_start=0.15)
     device = device_of(normalizer)
     for c, log_z in _batches(c_file, z_file, size, steps, rng):
-        loss = (normalizer(moved(c, device)) - moved(log_z, device)).square().mean()
+        with torch.enable_grad():  # whoever calls may have switched gradients off
+            loss = (normalizer(moved(c, device)) - moved(log_z, device)).square().mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         with torch.device(HOST):  # torch keeps the count of steps there
