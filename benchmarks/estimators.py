@@ -5,13 +5,14 @@
 Rows and contexts are random and nothing is fitted: only time is measured here, what is left of sigma_z is measured by
 benchmarks/llm_head.py. One thread, CPU time, exact and estimates in turns, medians. `screen` has rank d/3 in int8 and V/24
 exact words (at most 2,048), `int8` 64 exact words, `mlp` 256 rows and two layers of 128. Sizes that need more memory
-than --memory gigabytes are left out and listed.
+than --memory gigabytes are left out and listed. Sizes that are in FILE already are not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -40,42 +41,46 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, nargs="+", default=VOCABULARIES)
     parser.add_argument("--d", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--batch", type=int, nargs="+", default=BATCHES)
-    parser.add_argument("--seconds", type=float, default=6, help="for each size and batch; two rounds at least")
+    parser.add_argument("--seconds", type=float, default=6, help="for each size and batch")
     parser.add_argument("--memory", type=float, default=8, help="gigabytes")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
     found: dict[str, Any] = {"command": command_line(), **environment(), "rows": [], "left_out": []}
+    if given.json and given.json.exists():
+        stored = json.loads(given.json.read_text(encoding="utf-8"))
+        found |= {key: stored[key] for key in ("rows", "left_out")}
+    known = {(row["V"], row["d"]) for row in found["rows"] + found["left_out"]}
     for V, d in sorted(((V, d) for V in given.vocab for d in given.d), key=lambda size: size[0] * size[1]):
+        if (V, d) in known:
+            continue
         if memory_of(V, d) > given.memory * 1e9:
             found["left_out"].append({"V": V, "d": d, "gigabytes": memory_of(V, d) / 1e9})
-            print(f"V = {V:,}, d = {d:,} is left out: it needs about {memory_of(V, d) / 1e9:.0f} GB")
-            continue
-        found["rows"] += timed(V, d, given.batch, given.seconds)
-        gc.collect()
+            print(f"V = {V:,}, d = {d:,} is left out: it needs about {memory_of(V, d) / 1e9:.1f} GB")
+        else:
+            found["rows"] += timed(V, d, given.batch, given.seconds)
+            gc.collect()
         if given.json:
             write_json(given.json, found)
     show(found["rows"])
 
 
 def memory_of(V: int, d: int) -> float:
-    """Bytes: the head, its rows in eight bits, and what onnxruntime holds of them while its session is made."""
-    return (4 + 1 + 5) * V * d
+    """Bytes: the head, its rows in eight bits, what onnxruntime holds of them while its session is made, and the preview."""
+    return (4 + 1 + 5 + 2) * V * d
 
 
 def timed(V: int, d: int, batches: list[int], seconds: float) -> list[dict[str, Any]]:
     rng = torch.Generator().manual_seed(0)
     head = sn.Output.from_rows(torch.randn(V, d, generator=rng).mul_(d**-0.5))
+    made = {name: make(head, rng) for name, make in MAKE.items()}
     rows: list[dict[str, Any]] = []
-    for name, make in MAKE.items():  # one estimate at a time: two would double the memory
-        g = make(head, rng)
-        for n in batches:
-            c = torch.randn(n, d, generator=rng)
-            exact, estimate = medians([head.log_z, g], c, seconds / len(MAKE))
+    for n in batches:
+        exact, *others = medians([head.log_z, *made.values()], torch.randn(n, d, generator=rng), seconds)
+        for (name, g), estimate in zip(made.items(), others, strict=True):
             costs = {"cost": g.multiply_adds() / (V * d), "exact_ms": 1000 * exact, "estimate_ms": 1000 * estimate}
             rows.append({"V": V, "d": d, "batch": n, "estimate": name, **costs, "ratio": estimate / exact})
             print(f"{V:>9,} {d:>6,} {n:>4} {name:7} {estimate / exact:8.3f}", flush=True)
-        gc.collect()
     return rows
 
 
@@ -102,7 +107,7 @@ MAKE: dict[str, Callable[[sn.Output, torch.Generator], Normalizer]] = {"mlp": ml
 
 @torch.no_grad()
 def medians(works: list[Callable[[Tensor], Tensor]], c: Tensor, seconds: float) -> list[float]:
-    """CPU seconds of each, in turns, after one turn that is not counted; two turns at least, 40 at most."""
+    """CPU seconds of each, in turns, at most 40. The first turn is not counted, unless it alone took longer than `seconds`."""
     taken: list[list[float]] = [[] for _ in works]
     begun = time.process_time()
     for turn in range(41):
@@ -110,9 +115,9 @@ def medians(works: list[Callable[[Tensor], Tensor]], c: Tensor, seconds: float) 
             start = time.process_time()
             work(c)
             times.append(time.process_time() - start)
-        if turn > 1 and time.process_time() - begun > seconds:
+        if time.process_time() - begun > seconds and (turn > 1 or taken[0][0] > 1):
             break
-    return [statistics.median(times[1:]) for times in taken]
+    return [statistics.median(times[1:] or times) for times in taken]
 
 
 def show(rows: list[dict[str, Any]]) -> None:

@@ -143,6 +143,7 @@ def fitted(head: sn.Output, how: Variant, data: dict[str, np.ndarray], counts: T
     cost, lstm = network.requires_grad_(False).multiply_adds(), 16 * head.d**2
     row = {"variant": how.name, **asdict(how), "contexts": n, "multiply_adds": cost, "share_of_lstm": cost / lstm}
     row |= left(network, data["valid.c"], data["valid.lz"]) | {"cpu_seconds": seconds}
+    row["test"] = left(network, data["test.c"], data["test.lz"])
     return row | {"sigma_z_on_fit": left(network, data["c"][:30_000], data["lz"][:30_000])["sigma_z"]}
 
 
@@ -159,7 +160,8 @@ def main() -> None:
     total = len(np.load(given.contexts_folder / "train.lz.npy", mmap_mode="r"))
     some = np.sort(np.random.default_rng(1).permutation(total)[: given.contexts])
     data = {part: np.load(given.contexts_folder / f"train.{part}.npy", mmap_mode="r")[some] for part in ("c", "lz")}
-    data |= {f"valid.{part}": np.load(given.contexts_folder / f"valid.{part}.npy") for part in ("c", "lz")}
+    for name in ("valid.c", "valid.lz", "test.c", "test.lz"):
+        data[name] = np.load(given.contexts_folder / f"{name}.npy")
     rows: list[dict[str, Any]] = []
     found = {"command": command_line(), **environment(), "V": head.V, "d": head.d, "rows": rows}
     for how in VARIANTS:
