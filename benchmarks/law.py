@@ -51,7 +51,7 @@ def main() -> None:
     found = {"command": command_line(), **environment(), "V": head.V, "d": head.d, "contexts": len(fit)}
     found |= {"test_contexts": len(test), "sigma_z": float(exact["log_z"].std()), "rows": rows}
     kept: dict[str, Tensor] = {}
-    for kind, size, g in estimates(head, fit, optional(given.contexts, "counts"), given.passes):
+    for kind, size, g in estimates(head, fit, given.passes):
         rest = exact["log_z"] - g(test).double()
         left = {"mean": float(rest.mean()), "sigma_z": float(rest.std())}
         rows.append({"kind": kind, **size, "cost": g.multiply_adds() / head.weight.numel(), **left})
@@ -88,9 +88,7 @@ def exact_sums(head: sn.Output, c: Tensor) -> Exact:
     return {name: torch.cat(values) for name, values in parts.items()}
 
 
-def estimates(
-    head: sn.Output, fit: Tensor, counts: Tensor | None, passes: float
-) -> Iterator[tuple[str, dict[str, int], Normalizer]]:
+def estimates(head: sn.Output, fit: Tensor, passes: float) -> Iterator[tuple[str, dict[str, int], Normalizer]]:
     """Every kind and size, made one after another."""
     d, V = head.d, head.V
     yield "affine", {}, sn.fit_normalizer(head, fit, "affine", progress=False)
@@ -103,7 +101,7 @@ def estimates(
     for n in (1, 16, 64, 256):
         yield "int8", {"top": n}, Int8(head, {**g.state_dict(), "top": torch.tensor(n)})
     for rows in ROWS:
-        how: dict[str, Any] = {"frequent": rows, "counts": counts, "passes": passes, "progress": False}
+        how: dict[str, Any] = {"frequent": rows, "passes": passes, "progress": False}
         yield "mlp", {"frequent": rows}, sn.fit_normalizer(head, fit, "mlp", **how)
 
 

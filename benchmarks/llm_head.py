@@ -5,7 +5,7 @@
 
 CONTEXTS holds head.npy (V, d) and for each text NAME.c.npy (n, d), the inputs of the head, and NAME.w.npy (n,), the tokens that
 follow. benchmarks/llm_contexts.py makes them from a model that transformers loads, benchmarks/word_contexts.py from a run of
-selfnorm, with bias.npy and counts.npy (V,). --words takes sizes that suit a word model.
+selfnorm, with bias.npy (V,). --words takes sizes that suit a word model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     head = sn.Output.from_rows(torch.from_numpy(np.load(given.contexts / "head.npy")), optional(given.contexts, "bias"))
-    counts = optional(given.contexts, "counts")
     fit = torch.cat([read(given.contexts, name)[0] for name in given.fit])
     fit = fit[torch.randperm(len(fit), generator=torch.Generator().manual_seed(1))[: given.fit_most]]
     tests = {name: tuple(x[: given.most] for x in read(given.contexts, name)) for name in given.test}
@@ -69,7 +68,7 @@ def main() -> None:
     found: dict[str, Any] = {"command": command_line(), **environment(), "V": head.V, "d": head.d, "fit": given.fit}
     found |= {"fitted_on": len(fit), "rows": [], "times": {}}
     for kind, size in word_kinds(head.d) if given.words else KINDS:
-        g = sn.fit_normalizer(head, fit, kind, counts=counts, progress=False, **size)
+        g = sn.fit_normalizer(head, fit, kind, progress=False, **size)
         name = ", ".join([kind, *(f"{key} {value}" for key, value in size.items())])
         for text, (c, w) in tests.items():
             row = left(head, g, c, w, exact[text])
