@@ -15,6 +15,7 @@ MODELS = {  # file, its name in the pictures
     "law-ptb-nce-d300": "PTB, d = 300",
     "law-smollm2": "SmolLM2, d = 576",
 }
+INK = "#555555"
 KINDS = ["affine", "mlp", "screen", "int8"]
 Law = dict[str, Any]
 
@@ -30,8 +31,11 @@ def laws(root: Path) -> dict[str, Law]:
 
 def lines(rows: Rows, x: Chart, y: Chart, look: Chart, title: str, width: int = 300, height: int = 240) -> Chart:
     place = {"x": x, "y": y, **look}
-    bare = {k: v for k, v in place.items() if k not in ("shape", "tooltip")}
-    return panel(rows, width, height, [layer("line", bare, strokeWidth=1.5), layer("point", place, size=55)], title)
+    ink = {} if "color" in look else {"color": INK}
+    bare = {"x": x, "y": y, **({"color": look["color"]} if "color" in look else {"detail": names("kind")})}
+    return panel(
+        rows, width, height, [layer("line", bare, **ink, strokeWidth=1.5), layer("point", place, **ink, size=55)], title
+    )
 
 
 def of_models(found: dict[str, Law]) -> Chart:
@@ -63,11 +67,7 @@ def entropy(root: Path) -> Figure:
             for group in law["by_entropy"]
             for kind, size in kinds.items()
         ]
-        look = {
-            "color": names("kind", None, KINDS, COLOURS),
-            "shape": names("kind", None, KINDS, [SHAPES[k] for k in KINDS]),
-            "tooltip": tips("size", "x:Q", "y:Q"),
-        }
+        look = {"shape": names("kind", None, KINDS, [SHAPES[k] for k in KINDS]), "tooltip": tips("size", "x:Q", "y:Q")}
         panels.append(
             lines(left, x, quantity("y", "error of log Z, rms", log=True, nice=True), look, f"What is left: {name}")
         )

@@ -64,6 +64,7 @@ VARIANTS = [
     *(Variant("weight", rows) for rows in (512, 768, 1024)),
     Variant("centroids", 1024),
     *(Variant(start, 384, (64, 64)) for start in ("count", "weight", "centroids")),
+    Variant("weight", 96, (32, 32)),
     Variant("weight", 1024, (64, 64)),
     Variant("weight", 1024, (64, 64), 12),
 ]
