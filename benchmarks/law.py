@@ -57,7 +57,7 @@ def main() -> None:
         rows.append({"kind": kind, **size, "cost": g.multiply_adds() / head.weight.numel(), **left})
         kept[name_of(rows[-1])] = rest
         print(rows[-1], flush=True)
-        found["by_entropy"] = by_entropy(exact, kept)
+        found |= {"by_entropy": by_entropy(exact, kept), "exponents": exponents(rows, head.V, head.d)}
         if given.to:
             write_json(given.to, found)
     table("left", ["estimate", "sigma_z"], [[name_of(r), f"{r['sigma_z']:.4f}"] for r in rows])
@@ -116,6 +116,20 @@ def by_entropy(exact: Exact, kept: dict[str, Tensor]) -> list[dict[str, Any]]:
             {**about, "left": {name: float(rest[chosen].square().mean().sqrt()) for name, rest in kept.items()}}
         )
     return groups
+
+
+def exponents(rows: list[dict[str, Any]], V: int, d: int) -> dict[str, float]:
+    """x of sigma_z ~ size^x by least squares on logarithms, for each size that was varied while the others stayed."""
+    top = min(2048, V // 24)
+    points = {
+        "mlp, rows": [(r["frequent"], r["sigma_z"]) for r in rows if r["kind"] == "mlp"],
+        "screen, rank": [(r["rank"], r["sigma_z"]) for r in rows if r["kind"] == "screen" and r["top"] == top],
+        "screen, top": [
+            (r["top"], r["sigma_z"]) for r in rows if r["kind"] == "screen" and r["rank"] == d // 3 and r["top"] >= 16
+        ],
+        "int8, top": [(r["top"], r["sigma_z"]) for r in rows if r["kind"] == "int8"],
+    }
+    return {name: float(np.polyfit(*np.log(some).T, 1)[0]) for name, some in points.items() if len(some) > 1}
 
 
 if __name__ == "__main__":
