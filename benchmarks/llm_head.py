@@ -1,9 +1,11 @@
 """Calibrations on the head of a real language model: what they leave on texts they were not fitted on, and their time.
 
     python benchmarks/llm_head.py CONTEXTS --fit sotu_fit code_fit ptb_fit --test wiki_test readme_test --to FILE.json
+    python benchmarks/llm_head.py CONTEXTS --words --fit train --test valid test wiki_test sotu_test --to FILE.json
 
 CONTEXTS holds head.npy (V, d) and for each text NAME.c.npy (n, d), the inputs of the head, and NAME.w.npy (n,), the tokens that
-follow. benchmarks/llm_contexts.py makes them from a model that transformers loads.
+follow. benchmarks/llm_contexts.py makes them from a model that transformers loads, benchmarks/word_contexts.py from a run of
+selfnorm, with bias.npy (V,). --words takes sizes that suit a word model.
 """
 
 from __future__ import annotations
@@ -35,23 +37,37 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def word_kinds(d: int) -> list[tuple[str, dict[str, Any]]]:
+    networks = [("mlp", {"frequent": rows}) for rows in (256, 1024)]
+    return [
+        ("shift", {}),
+        ("affine", {}),
+        *networks,
+        ("screen", {"rank": d // 3, "top": 256}),
+        ("screen", {"rank": d // 2, "top": 1024}),
+        ("int8", {"top": 64}),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("contexts", type=Path)
     parser.add_argument("--fit", nargs="+", required=True)
     parser.add_argument("--test", nargs="+", required=True)
     parser.add_argument("--most", type=int, default=1 << 30, help="contexts of each test text")
+    parser.add_argument("--fit-most", type=int, default=1 << 30, help="contexts that are fitted on")
+    parser.add_argument("--words", action="store_true", help="kinds and sizes for a word model")
     parser.add_argument("--to", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    head = sn.Output.from_rows(torch.from_numpy(np.load(given.contexts / "head.npy")))
+    head = sn.Output.from_rows(torch.from_numpy(np.load(given.contexts / "head.npy")), optional(given.contexts, "bias"))
     fit = torch.cat([read(given.contexts, name)[0] for name in given.fit])
-    fit = fit[torch.randperm(len(fit), generator=torch.Generator().manual_seed(1))]
+    fit = fit[torch.randperm(len(fit), generator=torch.Generator().manual_seed(1))[: given.fit_most]]
     tests = {name: tuple(x[: given.most] for x in read(given.contexts, name)) for name in given.test}
     exact = {name: head.log_z(c).double() for name, (c, _) in tests.items()}
     found: dict[str, Any] = {"command": command_line(), **environment(), "V": head.V, "d": head.d, "fit": given.fit}
     found |= {"fitted_on": len(fit), "rows": [], "times": {}}
-    for kind, size in KINDS:
+    for kind, size in word_kinds(head.d) if given.words else KINDS:
         g = sn.fit_normalizer(head, fit, kind, progress=False, **size)
         name = ", ".join([kind, *(f"{key} {value}" for key, value in size.items())])
         for text, (c, w) in tests.items():
@@ -61,6 +77,11 @@ def main() -> None:
         show(found, name)
         if given.to:
             write_json(given.to, found)
+
+
+def optional(folder: Path, name: str) -> torch.Tensor | None:
+    path = folder / f"{name}.npy"
+    return torch.from_numpy(np.load(path)) if path.exists() else None
 
 
 def read(folder: Path, name: str) -> tuple[torch.Tensor, torch.Tensor]:

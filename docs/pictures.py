@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from why import entropy, sizes
+
 from selfnorm.report.charts.estimators import draw
 from selfnorm.report.charts.figure import Chart, Figure, Rows, layer, names, panel, quantity, tips
 from selfnorm.report.charts.labels import pixels, place
@@ -29,7 +31,8 @@ def pictures(root: Path) -> dict[str, Figure]:
     few = [r for r in hundred if r.parts["criterion"] in MODELS]
     drawn = {"log-z": log_z(few, "PTB test")}
     found = {name: figure for name, figure in drawn.items() if figure is not None}
-    return {"before-after": before_after(hundred), "heads": heads(root), **found}
+    why = {"why-entropy": entropy(root), "why-sizes": sizes(root)}
+    return {"before-after": before_after(hundred), "heads": heads(root), **why, **found}
 
 
 def before_after(records: list[Record]) -> Figure:

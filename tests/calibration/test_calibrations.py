@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget
-from selfnorm.calibration.mlp import fit, start_rows
+from selfnorm.calibration.mlp import fit, rows_that_matter, start_rows
 from selfnorm.evaluation.measure import validate
 from selfnorm.nn.normalizers import Mlp
 from selfnorm.nn.output import Output
@@ -60,6 +60,22 @@ def test_frequent_words_leave_less_to_learn() -> None:
         with torch.no_grad():
             left.append(float((network(c[3000:]) - output.log_z(c[3000:])).std()))
     assert left[1] < 0.7 * left[0]
+
+
+def test_a_rare_word_that_is_certain_somewhere_is_computed_before_a_frequent_one() -> None:
+    """Word 3 has p = 0.98 in 4 % of the contexts, words 0 to 2 together nearly all of the rest: 0.3 each on average."""
+    weight, bias = torch.zeros(60, 2), torch.full((60,), -6.0)
+    bias[:3], weight[3] = 0.0, torch.tensor([11.0, 0.0])
+    output = Output.from_rows(weight, bias)
+    c = torch.zeros(1000, 2)
+    c[::25, 0] = 1.0
+    p = output.all_m(c).softmax(1)
+    assert p[0, 3] > 0.97 and p.mean(0).argsort(descending=True)[:3].sort().values.tolist() == [0, 1, 2]
+    slow = torch.log(1 - p.double()).square().mean(0)
+    assert set(rows_that_matter(output, c.numpy(), None, 4).tolist()) == set(slow.argsort(descending=True)[:4].tolist())
+    assert int(rows_that_matter(output, c.numpy(), None, 1)) == 3
+    counts = torch.arange(60)
+    assert rows_that_matter(output, c.numpy(), counts, 2).tolist() == [59, 58]
 
 
 def test_a_stored_network_comes_back_as_it_was(tmp_path: Path) -> None:

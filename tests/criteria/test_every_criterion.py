@@ -285,3 +285,21 @@ def test_fresh_weights_come_from_the_seed_alone(name: str) -> None:
         model = build(Model(d=D), V, torch.Generator().manual_seed(0), line.output, line.normalizer)
         states.append(model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.25])
+def test_a_learned_normalizer_is_what_log_z_is_pulled_to(gamma: float) -> None:
+    """The penalty is alpha/gamma (log Z of the rows - g)² on the chosen contexts, and it moves both."""
+    criterion, output, c, window = problem("devlin_learned", gamma=gamma)
+    with torch.no_grad():
+        output.normalizer.affine.b.fill_(0.7)
+    loss = criterion(output, c, window, torch.Generator().manual_seed(1))
+    log_z = (c @ output.weight.t() + output.bias.view(-1)).logsumexp(-1)
+    expected = (log_z - output.normalizer(c)) ** 2 / gamma
+    chosen = loss.penalty != 0
+    assert int(chosen.sum()) == round(gamma * B * T)
+    assert torch.allclose(loss.penalty[chosen], expected[chosen])
+    target = log_z - (c @ output.weight.t() + output.bias.view(-1)).gather(-1, window.targets.unsqueeze(-1)).squeeze(-1)
+    assert torch.allclose(loss.fit, target)
+    loss.penalty.sum().backward()
+    assert output.normalizer.affine.b.grad.abs() > 0 and dense(output.weight.grad, output.weight).abs().max() > 0

@@ -68,7 +68,7 @@ def make_budget(settings: dict[str, Any]) -> Budget:
 
 @dataclass(frozen=True)
 class Task:
-    """A head, contexts to fit on, and held-out contexts. `counts` (V,) says how often each word occurs, if known."""
+    """A head, contexts to fit on, and held-out contexts. `counts` (V,) chooses rows, if given."""
 
     head: Output
     contexts: Contexts

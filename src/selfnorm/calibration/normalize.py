@@ -55,7 +55,7 @@ def fit_normalizer(
     kind      shift, affine, mlp, screen, int8; "auto" tries kinds and sizes and takes the best for the budget:
     cost      at most this share of the exact log Z's multiply-adds (default 0.15), or
     sigma     the cheapest that leaves at most this much on the contexts left out
-    counts    (V,) how often each word occurs; if not given, rows are chosen by their mean probability on the contexts
+    counts    (V,) start mlp from the rows with the largest of these numbers; by default, from those that log Z needs most
     budget    contexts, passes, minutes, hidden, frequent, rank, top, preview: as `selfnorm calibrate` has them
 
     >>> import torch

@@ -48,6 +48,8 @@ class Exact:
     """alpha/gamma · (log Z)² on a random share gamma of the contexts; in expectation alpha · (log Z)² on all.
 
     Uses the fit's own log Z where it has one and gamma is 1 (Devlin); otherwise costs gamma·V·d a token.
+    Where a normalizer g is trained with the model, scores are m - g(c), so this is alpha · (log Z of the rows - g(c))²: log Z
+    need not be constant, only such that g can follow it.
     Eqs. 7 to 9 of Goldberger & Melamud (2018).
     """
 

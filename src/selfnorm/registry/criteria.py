@@ -43,6 +43,8 @@ _SOFTMAX = "selfnorm.criteria.softmax:Softmax"
 CRITERIA: Registry[CriterionInfo] = Registry("criterion", {
     "softmax": CriterionInfo("SM-LM", "no", _SOFTMAX, alone="no", normalizes=1.0),
     "devlin": CriterionInfo("DEV-LM", "yes", _SOFTMAX, alone="no", alpha=1.0, normalizes=1.0),
+    "devlin_learned": CriterionInfo(
+        "DEV-LM, learned normalizer", "yes", _SOFTMAX, alone="no", alpha=1.0, normalizes=1.0, normalizer=True),
     "andreas": CriterionInfo(
         "AND-LM", "constant", "selfnorm.criteria.andreas:Score", alone="", alpha=1.0, gamma=0.1, normalizes=0.1),
     "nce": CriterionInfo("NCE-LM", "yes", _NCE, draws=True),

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from selfnorm._util.console import progress
@@ -72,9 +71,8 @@ def _task(run: Run, corpus: Corpus, budget: Budget | None) -> tuple[Stamp, Langu
     budget = budget or Budget()
     budget = replace(budget, contexts=min(budget.contexts, len(corpus["train"]) - 1))
     train = contexts_of(model, corpus["train"], streams=64, T=32)
-    counts = torch.from_numpy(np.asarray(run.vocab.counts))
     rng = make_rng(run.recipe.training.seed, device_of(model))
-    return weights, model, Task(model.output, train, contexts_of(model, corpus["valid"]), budget, counts, rng)
+    return weights, model, Task(model.output, train, contexts_of(model, corpus["valid"]), budget, rng=rng)
 
 
 def _facts(
