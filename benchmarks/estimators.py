@@ -86,7 +86,7 @@ def timed(V: int, d: int, batches: list[int], seconds: float) -> list[dict[str, 
 
 def screen(head: sn.Output, rng: torch.Generator) -> Normalizer:
     V, d, rank = head.V, head.d, head.d // 3
-    rows, scale = Int8Rows.quantized(torch.randn(V, rank + 1, generator=rng))
+    rows, scale = Int8Rows.quantized(torch.randn(V, rank + 1, generator=rng), torch.ones(rank + 1))
     project = torch.linalg.qr(torch.randn(d, d, generator=rng)).Q
     tensors = {"mean": torch.zeros(d), "project": project, "offset": torch.zeros(V), "factor": torch.ones(rank + 1)}
     return Screen(head, {**tensors, "preview": rows, "row_scale": scale, "top": torch.tensor(min(2048, V // 24))})
