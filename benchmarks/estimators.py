@@ -93,9 +93,9 @@ def screen(head: sn.Output, rng: torch.Generator) -> Normalizer:
 
 
 def int8(head: sn.Output, rng: torch.Generator) -> Normalizer:
-    rows, scales = zip(*map(Int8Rows.quantized, torch.split(head.weight, 4096)), strict=True)
-    tensors = {"rows": torch.cat(rows), "row_scale": torch.cat(scales), "factor": torch.ones(head.d)}
-    return Int8(head, {**tensors, "top": torch.tensor(64)})
+    factor = torch.ones(head.d)
+    rows, scale = Int8Rows.quantized(head.weight, factor)
+    return Int8(head, {"rows": rows, "row_scale": scale, "factor": factor, "top": torch.tensor(64)})
 
 
 def mlp(head: sn.Output, rng: torch.Generator) -> Normalizer:
