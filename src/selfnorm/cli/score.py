@@ -98,8 +98,6 @@ def _whole(line: str) -> list[str]:
 
 
 def _lines(text: Path | None) -> Iterator[str]:
-    if text is not None and not text.is_file():
-        raise UserError(f"{text} does not exist or is not a file. Give a text file, or sentences on stdin.")
     from selfnorm.tasks.corpora import text_of
     from selfnorm.tasks.nbest.base import STDIN, opened
 

@@ -104,8 +104,6 @@ def lines_of(path: Path) -> Iterator[str]:
         raise UserError(f"{path} does not exist. Check the path.") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a folder, but a file was expected.") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}.") from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} line {place} is not UTF-8 (byte 0x{error.object[error.start]:02x}). "
@@ -118,11 +116,14 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file or of stdin, unpacked if they are gzip's, whatever the name."""
     stdin = path == STDIN
     with open(sys.stdin.fileno() if stdin else path, "rb", closefd=not stdin) as handle:
-        if path.suffix == ".gz" or handle.peek(2)[:2] == GZIP:
+        if path.suffix != ".gz" and handle.peek(2)[:2] != GZIP:
+            yield handle
+            return
+        try:
             with gzip.GzipFile(fileobj=handle) as unpacked:
                 yield cast(IO[bytes], unpacked)
-        else:
-            yield handle
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(f"{path} is not a whole gzip file: {error}.") from None
 
 
 def stem(path: Path, suffix: str = "") -> str:
