@@ -12,21 +12,14 @@ Everything that is public is here; it is imported when it is first used, so that
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from selfnorm._util.isa import limit
+
 __version__ = "0.3.0"
 
-# Kernels for AVX-512 round differently from those for AVX2. SELFNORM_ISA=avx2 makes a machine that has both use AVX2, so that
-# its digits are those of a machine that has not. It must be set before torch is imported (docs/reproduction.md).
-if os.environ.get("SELFNORM_ISA", "").lower() == "avx2":
-    for _name, _value in (
-        ("ONEDNN_MAX_CPU_ISA", "AVX2"),
-        ("ATEN_CPU_CAPABILITY", "avx2"),
-        ("MKL_ENABLE_INSTRUCTIONS", "AVX2"),
-    ):
-        os.environ.setdefault(_name, _value)
+limit()
 
 if TYPE_CHECKING:
     from selfnorm._util.errors import Diverged, NotSelfNormalized, UserError

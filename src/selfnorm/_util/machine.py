@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm import __version__
+from selfnorm._util.isa import cpuinfo
 
 
 def command_line() -> str:
@@ -30,22 +31,13 @@ def machine() -> str:
 
 def instruction_set() -> str:
     """avx512, avx2 or the architecture's name; avx2 where SELFNORM_ISA asks for it."""
-    flags = set(_cpuinfo("flags").split())
+    flags = set(cpuinfo("flags").split())
     widest = "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine()
     return "avx2" if os.environ.get("ATEN_CPU_CAPABILITY", "").lower() == "avx2" and "avx2" in flags else widest
 
 
 def _processor() -> str:
-    return _cpuinfo("model name") or platform.processor() or "unknown processor"
-
-
-def _cpuinfo(key: str) -> str:
-    """A line of /proc/cpuinfo; nothing where there is no such file."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
+    return cpuinfo("model name") or platform.processor() or "unknown processor"
 
 
 def environment() -> dict[str, Any]:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from selfnorm._util import devices
+from selfnorm.nn import amx
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
 SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
@@ -100,6 +101,8 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
 
 def _all_scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     m = c.new_empty(len(c), len(weight))
+    if HALF.get() and amx.usable(c, weight):
+        return amx.product(c, weight.t(), bias.view(-1), out=m)
     half = c.bfloat16() if HALF.get() else c
     for b in panels(len(weight)):
         if HALF.get():
@@ -122,7 +125,8 @@ class TargetAndLogZ(torch.autograd.Function):
         ctx.kept = None
         if len(c) * len(weight) * c.element_size() <= BUDGET:
             ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
-            ctx.kept = ctx.kept.bfloat16() if HALF.get() else ctx.kept
+            ctx.half = HALF.get()
+            ctx.kept = ctx.kept.bfloat16() if ctx.half and not amx.usable(c, weight) else ctx.kept
         else:
             m_w, log_z = _without_gradient(c, weight, bias, w)
         ctx.save_for_backward(c, weight, bias, w, log_z)
@@ -136,7 +140,10 @@ class TargetAndLogZ(torch.autograd.Function):
             P, ctx.kept = ctx.kept, None
             s = g_z.unsqueeze(1)
             scaled, d_weight = c * s, torch.empty_like(weight)
-            if P.dtype == torch.bfloat16:
+            if ctx.half and amx.usable(P, weight):
+                amx.product(P.t(), scaled, out=d_weight)
+                d_c, d_bias = amx.product(P, weight).mul_(s), P.t() @ s
+            elif P.dtype == torch.bfloat16:
                 d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
             else:
                 for b in panels(len(weight)):

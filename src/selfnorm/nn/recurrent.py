@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfnorm._util.devices import is_host
 from selfnorm.config.recipe import Model
+from selfnorm.nn import amx
 from selfnorm.nn.encoders import State, drop
 
 
@@ -35,13 +34,13 @@ class Recurrent(nn.Module):
     def forward(self, tokens: Tensor, state: State | None, rng: torch.Generator | None = None) -> tuple[Tensor, State]:
         x = drop(F.embedding(tokens.t(), self.table, sparse=True), self.dropout, rng)  # (T, B, d)
         following: State = []
+        after: Tensor | tuple[Tensor, ...]
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, nn.RNNBase)
             if state and _single(x):
                 x, after = _step(layer, x, state[index])
             else:
-                with _full_precision(x.device, layer):
-                    x, after = layer(x, _unpack(state[index]) if state else None)
+                x, after = _layer(layer, x, state[index] if state else None)
             x = drop(x, self.dropout, rng)
             following.append(after if isinstance(after, tuple) else (after,))
         return x.transpose(0, 1), following
@@ -62,10 +61,17 @@ def _step(layer: nn.RNNBase, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tens
     return h.unsqueeze(0), (h.unsqueeze(0),)
 
 
-def _full_precision(device: torch.device, layer: nn.Module) -> AbstractContextManager[None]:
-    """An LSTM on a CPU stays in float32: oneDNN has none in bf16 without AVX-512, and gains nothing with it."""
-    off = is_host(device) and isinstance(layer, nn.LSTM) and torch.is_autocast_enabled(device.type)
-    return torch.autocast(device.type, enabled=False) if off else nullcontext()
+def _layer(
+    layer: nn.RNNBase, x: Tensor, state: tuple[Tensor, ...] | None
+) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:
+    """A window (T, B, d) through a layer. On a CPU an LSTM is in bf16 only by our own kernels: torch's fails without AVX-512,
+    and gains nothing with it."""
+    if is_host(x.device) and isinstance(layer, nn.LSTM) and torch.is_autocast_enabled(x.device.type):
+        if torch.is_grad_enabled() and amx.usable(x):
+            return amx.lstm(layer, x, state)
+        with torch.autocast(x.device.type, enabled=False):
+            return layer(x, _unpack(state) if state else None)  # type: ignore[no-any-return]
+    return layer(x, _unpack(state) if state else None)  # type: ignore[no-any-return]
 
 
 def _unpack(state: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:

@@ -1,0 +1,74 @@
+"""A whole training step in float32 and in bf16 (`training.precision`), one thread: seconds and their ratio.
+
+    python benchmarks/precision.py --to benchmarks/results/precision.json
+
+On a CPU with matrix tiles (AMX) bf16 uses our kernels (nn/amx), elsewhere torch's products. The two take turns step by step.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from selfnorm._util.console import table
+from selfnorm._util.devices import make_rng
+from selfnorm._util.files import write_json
+from selfnorm._util.machine import command_line, environment
+from selfnorm._util.memory import keep_freed_memory
+from selfnorm.config.recipe import CriterionSettings, Model, Training
+from selfnorm.criteria.build import make_criterion
+from selfnorm.data.windows import Windows
+from selfnorm.nn import amx
+from selfnorm.nn.model import build
+from selfnorm.studies.bench.steps import zipf_counts
+from selfnorm.studies.bench.timing import interleaved
+from selfnorm.training.loop import Place, train
+
+B, T = 20, 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--d", type=int, nargs="+", default=[100, 300, 650])
+    parser.add_argument("--V", type=int, default=10_000)
+    parser.add_argument("--criteria", nargs="+", default=["nce", "softmax"])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--to", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    rows: list[dict[str, Any]] = []
+    for d in given.d:
+        for criterion in given.criteria:
+            steps = {precision: steps_of(criterion, precision, given.V, d) for precision in ("float32", "bf16")}
+            seconds = interleaved({name: lambda it=it: next(it) for name, it in steps.items()}, given.rounds)
+            rows.append(
+                {"criterion": criterion, "d": d, "V": given.V, **seconds, "ratio": seconds["float32"] / seconds["bf16"]}
+            )
+    found = {"command": command_line(), **environment(), "amx": amx.library() is not None, "rows": rows}
+    cells = [
+        [r["criterion"], str(r["d"]), *(f"{1000 * r[p]:.1f}" for p in ("float32", "bf16")), f"{r['ratio']:.2f}"]
+        for r in rows
+    ]
+    table(f"milliseconds a step, V = {given.V:,}", ["criterion", "d", "float32", "bf16", "ratio"], cells)
+    if given.to:
+        write_json(given.to, found)
+
+
+def steps_of(criterion: str, precision: str, V: int, d: int) -> Iterator[Place]:
+    """Training steps on random words with Zipf's law, one after another."""
+    counts, rng = zipf_counts(V), make_rng(1)
+    ids = np.random.default_rng(0).choice(V, size=400 * B * T, p=counts / counts.sum())
+    training = Training(precision=precision, epochs=10**6, learning_rate=0.01)
+    settings = CriterionSettings(name=criterion, shared="step")
+    model = build(Model(d=d), V, rng)
+    return train(model, make_criterion(settings, counts, ids), Windows(ids, B, T), training, rng, Place())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Which vector instructions torch may use. To be called before torch is imported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+TILE_LEAF = 0x1D  # the page of cpuid that describes matrix tiles
+
+
+def limit() -> None:
+    """Set torch's environment variables where its own choice would be wrong; what the user has set stays.
+
+    Kernels for AVX-512 round differently from those for AVX2. SELFNORM_ISA=avx2 makes a machine that has both use AVX2, so
+    that its digits are those of a machine that has not (docs/reproduction.md). Some virtual machines have matrix tiles (AMX)
+    but hide their description; there every bf16 product of torch fails ("could not create a primitive") unless told to do without.
+    """
+    if os.environ.get("SELFNORM_ISA", "").lower() == "avx2":
+        wanted = AVX2
+    elif hides_tiles():
+        wanted = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
+    else:
+        return
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+def hides_tiles() -> bool:
+    """Has this machine AMX, and no page of cpuid about it?"""
+    return "amx_tile" in cpuinfo("flags").split() and int(cpuinfo("cpuid level") or TILE_LEAF) < TILE_LEAF
+
+
+def cpuinfo(key: str) -> str:
+    """The first line of /proc/cpuinfo with this key; nothing where there is no such file."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+            return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
+    except OSError:
+        return ""

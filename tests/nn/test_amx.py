@@ -1,0 +1,82 @@
+"""Products and LSTM layers on matrix tiles: what torch computes in float32 and float64, up to bf16 rounding of the operands."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from selfnorm.config.recipe import Model
+from selfnorm.nn import amx
+from selfnorm.nn.log_z import half_products, target_and_log_z
+from selfnorm.nn.model import build
+
+pytestmark = pytest.mark.skipif(amx.library() is None, reason="needs a CPU with AMX and a C compiler")
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def off(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+@pytest.mark.parametrize(
+    "M, K, N", [(1, 1, 1), (7, 33, 50), (20, 100, 400), (45, 70, 31), (64, 32, 32), (400, 650, 130)]
+)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+def test_a_product_is_exact_but_for_the_rounding_of_its_operands(
+    M: int, K: int, N: int, turned: tuple[bool, bool]
+) -> None:
+    a = random(K, M).t() if turned[0] else random(M, K)
+    b = random(N, K, seed=1).t() if turned[1] else random(K, N, seed=1)
+    bias = random(N, seed=2)
+    expected = a.bfloat16().double() @ b.bfloat16().double() + bias.double()
+    assert off(amx.product(a, b, bias), expected) < 1e-6
+    room = torch.full((M, N + 5), 7.0)
+    amx.product(a, b, out=room[:, :N])
+    assert off(room[:, :N], expected - bias.double()) < 1e-6 and bool((room[:, N:] == 7).all())
+
+
+@pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100)])
+def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int) -> None:
+    torch.manual_seed(0)
+    layer, x, pull = nn.LSTM(d, d), random(T, B, d), random(T, B, d, seed=1)
+    state = (random(1, B, d, seed=2) / 2, random(1, B, d, seed=3))
+    found = {}
+    for name, run in (("torch", lambda x: layer(x, state)), ("amx", lambda x: amx.lstm(layer, x, state))):
+        given = x.clone().requires_grad_()
+        layer.zero_grad()
+        y, (h, c) = run(given)
+        y.backward(pull)
+        found[name] = [y.detach(), h.detach(), c.detach(), given.grad, *(p.grad.clone() for p in layer.parameters())]
+    for one, two in zip(found["amx"], found["torch"], strict=True):
+        assert one.shape == two.shape and off(one, two) < 0.01
+
+
+def test_log_z_and_its_gradients_are_those_of_float32() -> None:
+    c, weight, bias = random(40, 50), random(300, 50, seed=1) / 5, random(300, 1, seed=2)
+    w, found = torch.arange(40), {}
+    for half in (False, True):
+        parts = [t.clone().requires_grad_() for t in (c, weight, bias)]
+        with half_products(half):
+            m, log_z = target_and_log_z(*parts, w)
+            (log_z - m + 0.1 * log_z**2).sum().backward()
+        found[half] = [log_z.detach(), *(p.grad for p in parts)]
+    for one, two in zip(found[True], found[False], strict=True):
+        assert 0 < off(one, two) < 0.01
+
+
+def test_tiles_are_used_in_bf16_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(amx, "_call", lambda name, *rest, call=amx._call: (calls.append(name), call(name, *rest)))
+    encoder = build(Model(d=8), 50, torch.Generator().manual_seed(1)).encoder
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    encoder(tokens, None)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        encoder(tokens, None)
+    assert not calls
+    with torch.autocast("cpu", torch.bfloat16):
+        encoder(tokens, None)[0].sum().backward()
+    assert calls == ["amx_lstm"] * 2 + ["amx_lstm_gradient"] * 2
