@@ -32,6 +32,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("mlp", {"frequent": 256, "passes": 8}),
     ("screen", {"rank": 192, "top": 2048, "preview": "int8"}),
     ("screen", {"rank": 128, "top": 1024, "preview": "int8"}),
+    ("screen", {"rank": 288, "top": 512, "preview": "int8"}),
     ("int8", {"top": 64}),
     ("int8", {"top": 256}),
 ]

@@ -5,20 +5,22 @@
 
 The preview is the best one of rank r for the contexts' distribution: with S their covariance, A·P is the truncated SVD of W·S^½.
 v_w is the variance of what the preview drops of word w: the mean of e^x is e^(variance/2) for a normal x. s(c) says how large
-the dropped part of this context is, 1 on average: a context unlike those fitted on has a larger one. Where a model is sure, its top
-words are the sum, and they are exact; where it is not, errors of many words cancel.
+the dropped part of this context is, 1 on average: a context unlike those fitted on has a larger one. It is the sum of the squares of
+a few random projections of that part, whose mean is the same as over all of its directions. Where a model is sure, its top words
+are the sum, and they are exact; where it is not, errors of many words cancel.
 
 It needs a covariance from some ten thousand contexts, better of more than one kind of text.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from selfnorm._util.devices import HOST, wide
+from selfnorm._util.devices import HOST, make_rng, wide
 from selfnorm._util.errors import UserError
 from selfnorm.calibration.base import Budget, Task
 from selfnorm.calibration.top_exact import TopExact
@@ -30,13 +32,16 @@ TOP = 2048
 COST = {"float32": 1.0, "bf16": 0.5, "int8": 0.25}  # of a multiply-add
 
 
+def sketched(d: int, rank: int) -> int:
+    """How many projections of the dropped part s(c) is computed from."""
+    return min(d - rank, max(16, rank // 2))
+
+
 class Screen(TopExact):
-    """The preview has rank r: d² multiply-adds to project c, and V·(r + 1) in float32, bf16 or int8."""
+    """The preview has rank r: 1.5·d·r multiply-adds to project c, and V·(r + 1) in float32, bf16 or int8."""
 
     mean: Tensor  # (d,)
-    project: (
-        Tensor  # (d, d): the first r columns are y, the others the dropped part, scaled so that its squares sum to s(c)
-    )
+    project: Tensor  # (d, r + q): the first r columns give y, the others q numbers whose squares sum to s(c)
     preview: Tensor  # (V, r + 1): A and ½ v
     factor: Tensor  # (r + 1,) by which y and s are divided
     row_scale: Tensor
@@ -59,8 +64,7 @@ class Screen(TopExact):
         return (y.to(self.preview.dtype) @ self.preview.t()).float().add_(self.offset)
 
     def multiply_adds(self) -> float:
-        (V, r), d = self.preview.shape, len(self.mean)
-        return d * d + COST[self.kind] * V * r + int(self.top) * d
+        return self.project.numel() + COST[self.kind] * self.preview.numel() + int(self.top) * len(self.mean)
 
 
 def directions(c: Tensor, mean: Tensor, project: Tensor, rank: int) -> Tensor:
@@ -92,7 +96,7 @@ class Screening:
 
     def cost(self, budget: Budget, V: int, d: int) -> float:
         rank, top = min(budget.rank, d), min(budget.top or TOP, V)
-        return d * d + COST[budget.preview] * V * (rank + 1) + top * d
+        return d * (rank + sketched(d, rank)) + COST[budget.preview] * V * (rank + 1) + top * d
 
 
 def slope(link: str, step: float = 1e-3) -> float:
@@ -116,6 +120,15 @@ def moments(task: Task) -> tuple[Tensor, Tensor, Tensor, int]:
     return mean, squares / count - torch.outer(mean, mean), torch.cat(sample), count
 
 
+def mixing(d: int, rank: int) -> Tensor:
+    """(d - rank, q) with orthogonal columns, random, always the same: x·mixing has the squared length of x on average."""
+    count, size = d - rank, sketched(d, rank)
+    if size == count:
+        return torch.eye(count, dtype=torch.float64, device=HOST)
+    columns = torch.randn(count, size, generator=make_rng(1), dtype=torch.float64, device=HOST)
+    return torch.linalg.qr(columns).Q * math.sqrt(count / size)
+
+
 def screen_tensors(
     head: Output, mean: Tensor, covariance: Tensor, rank: int, kind: str, sample: Tensor
 ) -> dict[str, Tensor]:
@@ -131,7 +144,7 @@ def screen_tensors(
     importance, basis = importance.flip(0).clamp(min=0), basis.flip(1)  # the most important direction first
     every = (vectors / root) @ basis  # (c - mean)·every has unit variances
     dropped = importance[rank:] / importance[rank:].sum().clamp(min=1e-30)
-    project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt()], dim=1)
+    project = torch.cat([every[:, :rank], every[:, rank:] * dropped.sqrt() @ mixing(head.d, rank)], dim=1)
     steepness = slope(head.link)  # the link multiplies the half variance by its slope once more
     preview = torch.empty(head.V, rank + 1, device=HOST)
     offset, bias = torch.empty(head.V, device=HOST), head.bias.cpu().double().view(-1)

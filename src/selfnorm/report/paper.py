@@ -17,6 +17,7 @@ from selfnorm.report.table import Table
 EXPECTED = Path(__file__).parent.parent / "studies" / "catalog" / "paper" / "expected.toml"
 SHOWN = {"mu_z": 3, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2, "acc_n": 1, "delta_acc": 1}
 SHARED = {"window": "", "step": "noise words drawn per step"}  # two readings of the paper, which does not say
+PRECISION = {"": "", "precision=bf16": "trained with bf16 products"}  # what `others` of a signature may hold
 WHICH = ["data", "model", "d", "alpha"]
 MISSING_HEAD = ["table", *WHICH, "perplexity paper", "to run it"]
 
@@ -66,10 +67,14 @@ def missing_table(records: Sequence[Record], path: Path = EXPECTED) -> Table:
 
 
 def found(cell: dict[str, Any], records: Sequence[Record]) -> list[tuple[str, list[Record]]]:
-    """Our runs of a cell with a note, for each way that noise words were drawn."""
+    """Our runs of a cell with a note, for each way that noise words were drawn and each precision of the products."""
     ways = SHARED if CRITERIA[cell["criterion"]].draws else {"window": ""}
-    both = [(note, find(cell, records, shared)) for shared, note in ways.items()]
-    return [(note, ours) for note, ours in both if ours]
+    every = [
+        (", ".join(filter(None, (how, products))), find(cell, records, shared, others))
+        for shared, how in ways.items()
+        for others, products in PRECISION.items()
+    ]
+    return [(note, ours) for note, ours in every if ours]
 
 
 def _which(cell: dict[str, Any]) -> list[str]:
@@ -82,8 +87,8 @@ def _command(table: int, cell: dict[str, Any]) -> str:
     return f"selfnorm study run paper/table{table} --only {only}"
 
 
-def find(cell: dict[str, Any], records: Sequence[Record], shared: str = "window") -> list[Record]:
-    """The records of a cell (one per seed): the paper's settings throughout, full training."""
+def find(cell: dict[str, Any], records: Sequence[Record], shared: str = "window", others: str = "") -> list[Record]:
+    """The records of a cell (one per seed): the paper's settings throughout, but for `others`, full training."""
     name = cell["criterion"]
     wanted = {
         "data": cell["data"], "split": cell["split"], "criterion": name, "d": str(cell["d"]),
@@ -95,7 +100,8 @@ def find(cell: dict[str, Any], records: Sequence[Record], shared: str = "window"
         for r in records
         if all(r.parts.get(k) == v for k, v in wanted.items())
         and all(r.parts.get(k, v if k != "shared" else "window") == v for k, v in usual.items())  # older ones lack some
-        and not {"max_words", "others"} & set(r.parts)
+        and "max_words" not in r.parts
+        and r.parts.get("others", "") == others
     ]
     return list({r.parts.get("seed"): r for r in matching}.values())  # a copy is not another seed
 
