@@ -214,6 +214,13 @@ def test_a_cell_whose_noise_words_were_drawn_per_step_is_the_papers_too_and_says
     assert not [row for row in missing_table([alone]).rows if row[:4] == ["1", "ptb", "NCE-LM", "650"]]
 
 
+def test_runs_with_bf16_products_are_cells_with_a_note_and_other_changes_are_none() -> None:
+    plain = made_up("softmax", 100)
+    half, other = (replace(plain, parts={**plain.parts, "others": text}) for text in ("precision=bf16", "clip=1.0"))
+    table = paper_tables([plain, half, other])[0]
+    assert [row[table.head.index("note")] for row in table.rows] == ["", "trained with bf16 products"]
+
+
 def test_the_command_of_a_missing_cell_trains_that_cell_alone() -> None:
     rows = missing_table([]).rows
     assert len(rows) == 80

@@ -126,7 +126,8 @@ def mixing(d: int, rank: int) -> Tensor:
     if size == count:
         return torch.eye(count, dtype=torch.float64, device=HOST)
     columns = torch.randn(count, size, generator=make_rng(1), dtype=torch.float64, device=HOST)
-    return torch.linalg.qr(columns).Q * math.sqrt(count / size)
+    basis: Tensor = torch.linalg.qr(columns).Q
+    return basis * math.sqrt(count / size)
 
 
 def screen_tensors(
