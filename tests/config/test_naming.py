@@ -43,3 +43,11 @@ def test_every_setting_is_in_the_name_or_said_to_be_free() -> None:
 def test_where_the_text_is_does_not_matter() -> None:
     plain = Recipe()
     assert run_name(replace(plain, data=replace(plain.data, folder="/elsewhere"))) == run_name(plain)
+
+
+def test_an_encoder_whose_name_ends_in_a_digit_is_apart_from_its_layers() -> None:
+    from selfnorm.config.recipe import Model
+    from selfnorm.config.signature import signature_parts
+
+    shown = [signature_parts(Recipe(model=Model(encoder=name)), "test")["encoder"] for name in ("lstm", "window3")]
+    assert shown == ["lstm2", "window3-2"]

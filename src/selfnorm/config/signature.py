@@ -51,7 +51,7 @@ def signature_parts(
         "shared": c.shared,
         "penalty": c.penalty if c.alpha > 0 else "none",
         "d": m.d,
-        "encoder": f"{m.encoder}{m.layers}",
+        "encoder": f"{m.encoder}{'-' if m.encoder[-1:].isdigit() else ''}{m.layers}",  # lstm2, window3-2
         "squash": "yes" if m.squash else "no",
         "epochs": t.epochs if trained is None or trained >= t.epochs else f"{trained:g} of {t.epochs}",
         "calibration": calibration,
