@@ -3,8 +3,8 @@
     python benchmarks/llm_texts.py --data DATA --to TEXTS
 
 To fit: addresses to Congress up to 1980, Python's standard library, Penn Treebank. To test: WikiText-2, the descriptions of
-the packages installed here, a novel, and addresses after 1980. DATA holds ptb/, wikitext-2/, mscc/ and sotu/ (docs/data.md says
-where they come from). Code and descriptions depend on the machine; the others do not.
+the packages installed here, a novel, and addresses after 1980. DATA holds ptb/, wikitext-2/, mscc/ and sotu/ with the
+files that these data sets are published as, packed with xz. Code and descriptions depend on the machine; the others do not.
 """
 
 from __future__ import annotations
