@@ -23,20 +23,24 @@ def off(found: Tensor, expected: Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    "M, K, N", [(1, 1, 1), (7, 33, 50), (20, 100, 400), (45, 70, 31), (64, 32, 32), (400, 650, 130)]
+    "N, V, d", [(1, 1, 1), (7, 50, 33), (20, 400, 100), (45, 31, 70), (32, 64, 32), (400, 130, 650), (16, 999, 700)]
 )
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
-def test_a_product_is_exact_but_for_the_rounding_of_its_operands(
-    M: int, K: int, N: int, turned: tuple[bool, bool]
-) -> None:
-    a = random(K, M).t() if turned[0] else random(M, K)
-    b = random(N, K, seed=1).t() if turned[1] else random(K, N, seed=1)
-    bias = random(N, seed=2)
-    expected = a.bfloat16().double() @ b.bfloat16().double() + bias.double()
-    assert off(amx.product(a, b, bias), expected) < 1e-6
-    room = torch.full((M, N + 5), 7.0)
-    amx.product(a, b, out=room[:, :N])
-    assert off(room[:, :N], expected - bias.double()) < 1e-6 and bool((room[:, N:] == 7).all())
+def test_log_z_is_exact_but_for_the_rounding_of_scores(N: int, V: int, d: int) -> None:
+    c, weight, bias = random(N, d), random(V, d, seed=1) / d**0.5, random(V, 1, seed=2)
+    scores = c.bfloat16().double() @ weight.bfloat16().double().t() + bias.double().t()
+    log_z, kept = amx.softmax(c, weight, bias)
+    assert torch.allclose(log_z.double(), scores.logsumexp(1), atol=1e-5)
+    P, s = scores.softmax(1), random(N, 1, seed=3)
+    expected = (P @ weight.double() * s, P.t() @ (c * s).double(), P.t() @ s.double())
+    for one, two in zip(amx.softmax_gradient(kept, c, s, V), expected, strict=True):
+        assert one.shape == two.shape and off(one, two) < 0.01
+
+
+def test_scores_of_any_size_have_a_finite_log_z() -> None:
+    c, weight, bias = 30 * random(8, 16), random(100, 16, seed=1), torch.zeros(100, 1)
+    log_z, kept = amx.softmax(c, weight, bias)
+    assert torch.allclose(log_z, (c.bfloat16().float() @ weight.bfloat16().float().t()).logsumexp(1), rtol=1e-5)
+    assert all(torch.isfinite(part).all() for part in amx.softmax_gradient(kept, c, torch.ones(8, 1), 100))
 
 
 @pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100)])

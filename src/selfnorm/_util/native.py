@@ -20,19 +20,20 @@ FLAGS = ["-O3", "-shared", "-fPIC"]
 def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
     """The shared library of a C file, or None where there is no compiler (CC, else cc) or it fails.
 
-    Its name in the cache holds the digest of source, compiler and flags, so another version never meets an old library.
+    Its name in the cache holds the digest of compiler, flags and all C code beside the file, so that another version never
+    meets an old library.
     """
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         return None
-    text = source.read_bytes()
+    text = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.[ch]")))
     digest = hashlib.sha256(text + "\0".join([compiler, *FLAGS, *flags]).encode()).hexdigest()[:16]
     library = cache_folder() / "native" / f"{source.stem}-{digest}.so"
     try:
         if not library.exists():
             with atomic(library) as temporary:
                 subprocess.run(
-                    [compiler, *FLAGS, *flags, "-x", "c", "-o", str(temporary), str(source)],
+                    [compiler, *FLAGS, *flags, "-o", str(temporary), str(source), "-lm"],
                     check=True,
                     capture_output=True,
                 )

@@ -101,8 +101,6 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
 
 def _all_scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     m = c.new_empty(len(c), len(weight))
-    if HALF.get() and amx.usable(c, weight):
-        return amx.product(c, weight.t(), bias.view(-1), out=m)
     half = c.bfloat16() if HALF.get() else c
     for b in panels(len(weight)):
         if HALF.get():
@@ -112,9 +110,13 @@ def _all_scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return m
 
 
-def _without_gradient(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def _target(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> Tensor:
     rows_w, bias_w = weight[w].to(c.dtype), bias[w].to(c.dtype)
-    return (rows_w * c).sum(1) + bias_w.squeeze(1), log_z_in_blocks(c, weight, bias)
+    return (rows_w * c).sum(1) + bias_w.squeeze(1)
+
+
+def _without_gradient(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return _target(c, weight, bias, w), log_z_in_blocks(c, weight, bias)
 
 
 class TargetAndLogZ(torch.autograd.Function):
@@ -122,11 +124,14 @@ class TargetAndLogZ(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.kept = None
-        if len(c) * len(weight) * c.element_size() <= BUDGET:
+        fits = len(c) * len(weight) * c.element_size() <= BUDGET
+        ctx.kept, ctx.tiles = None, fits and HALF.get() and amx.usable(c, weight, bias)
+        if ctx.tiles:
+            log_z, ctx.kept = amx.softmax(c, weight, bias)
+            m_w = _target(c, weight, bias, w)
+        elif fits:
             ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
-            ctx.half = HALF.get()
-            ctx.kept = ctx.kept.bfloat16() if ctx.half and not amx.usable(c, weight) else ctx.kept
+            ctx.kept = ctx.kept.bfloat16() if HALF.get() else ctx.kept
         else:
             m_w, log_z = _without_gradient(c, weight, bias, w)
         ctx.save_for_backward(c, weight, bias, w, log_z)
@@ -136,21 +141,21 @@ class TargetAndLogZ(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         c, weight, bias, w, log_z = ctx.saved_tensors
         g_m, g_z = gradients
-        if ctx.kept is not None:
+        s = g_z.unsqueeze(1)
+        if ctx.tiles:
+            d_c, d_weight, d_bias = amx.softmax_gradient(ctx.kept, c, s, len(weight))
+            ctx.kept = None
+        elif ctx.kept is not None:
             P, ctx.kept = ctx.kept, None
-            s = g_z.unsqueeze(1)
             scaled, d_weight = c * s, torch.empty_like(weight)
-            if ctx.half and amx.usable(P, weight):
-                amx.product(P.t(), scaled, out=d_weight)
-                d_c, d_bias = amx.product(P, weight).mul_(s), P.t() @ s
-            elif P.dtype == torch.bfloat16:
+            if P.dtype == torch.bfloat16:
                 d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
             else:
                 for b in panels(len(weight)):
                     torch.mm(P[:, b].t(), scaled, out=d_weight[b])
                 d_c, d_bias = (P @ weight).mul_(s), P.t() @ s
         else:
-            d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, g_z.unsqueeze(1))
+            d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, s)
         d_c.addcmul_(weight[w], g_m.unsqueeze(1))
         _add_rows(d_weight, w, c * g_m.unsqueeze(1))
         _add_rows(d_bias, w, g_m.unsqueeze(1))

@@ -1,6 +1,6 @@
-"""Products in bf16 and LSTM layers on the matrix tiles (AMX) of a CPU, for training; see kernels.c.
+"""LSTM layers and the softmax in bf16 on the matrix tiles (AMX) of a CPU, for training; the C code is beside this file.
 
-At d = 650 an LSTM layer takes a third of torch's time in float32 (benchmarks/amx.py). Used if `training.precision` is "bf16", the
+benchmarks/precision.py compares training steps with those in float32. Used if `training.precision` is "bf16", the
 CPU has AMX and there is a C compiler. SELFNORM_AMX=0 switches it off.
 """
 
@@ -36,16 +36,26 @@ def usable(*tensors: Tensor) -> bool:
     return all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors) and library() is not None
 
 
-def product(a: Tensor, b: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """a·b (+ bias) of float32 matrices, rounded to bf16, added up in float32. Either may be a transposed view."""
-    M, K, N = len(a), a.shape[1], b.shape[1]
-    out = a.new_empty(M, N) if out is None else out
-    turned = [t.stride(1) != 1 for t in (a, b)]
-    a, b = ((t.t() if swap else t) for t, swap in zip((a, b), turned, strict=True))
-    a, b = (t if t.stride(1) == 1 else t.contiguous() for t in (a, b))
-    bias = None if bias is None else bias.contiguous()
-    _call("amx_product", M, N, K, a, a.stride(0), turned[0], b, b.stride(0), turned[1], bias, out, out.stride(0))
-    return out
+Kept = tuple[Tensor, Tensor, Tensor]
+
+
+def softmax(c: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Kept]:
+    """Exact log Z (N,) of contexts c (N, d) over rows (V, d), and what its gradient needs: probabilities and rows in bf16."""
+    (N, d), V = c.shape, len(weight)
+    log_z, wide, deep = c.new_empty(N), -(-V // 32) * 32, -(-N // 32) * 32
+    sizes = ((N, wide), (wide, deep), (-(-d // 32) * 32, wide))
+    by_context, by_word, rows = (c.new_empty(size, dtype=torch.bfloat16) for size in sizes)
+    _call("amx_softmax", N, V, d, c.contiguous(), weight, bias.view(-1), log_z, by_context, by_word, rows)
+    return log_z, (by_context, by_word, rows)
+
+
+def softmax_gradient(kept: Kept, c: Tensor, s: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of s·log Z by c (N, d), the rows (V, d) and the biases (V, 1), for s (N, 1)."""
+    N, d = c.shape
+    d_c, d_weight, d_bias = torch.empty_like(c), c.new_empty(V, d), c.new_empty(V, 1)
+    scale = s.reshape(-1).contiguous()
+    _call("amx_softmax_gradient", N, V, d, c * s, scale, *kept, d_c, d_weight, d_bias.view(-1))
+    return d_c.mul_(s), d_weight, d_bias
 
 
 def lstm(layer: nn.LSTM, x: Tensor, state: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -89,6 +99,6 @@ def _call(name: str, *arguments: Tensor | int | bool | None) -> None:
 
 def _as_c(value: Tensor | int | bool | None) -> Any:
     if isinstance(value, Tensor):
-        assert value.dtype == torch.float32 and value.stride(-1) == 1
+        assert value.dtype in (torch.float32, torch.bfloat16) and (value.stride(-1) == 1 or value.numel() < 2)
         return ctypes.c_void_p(value.data_ptr())
     return value if value is None or isinstance(value, bool) else ctypes.c_long(value)
