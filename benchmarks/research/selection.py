@@ -37,7 +37,7 @@ def main() -> None:
     c = torch.from_numpy(np.load(given.contexts / f"{given.test}.c.npy"))
     c = c[torch.linspace(0, len(c) - 1, given.most).long()]
     g: Any = sn.fit_normalizer(head, fit, "screen", rank=given.rank, progress=False)
-    rows = [tried(head, g, c, way, N) for way, sizes in WAYS.items() for N in sizes]
+    rows = tried(head, g, c)
     cells = [[r["way"], str(r["N"]), f"{r['words']:.0f}", f"{r['mean']:+.4f}", f"{r['sigma_z']:.4f}"] for r in rows]
     table("what is left of log Z", ["exact words", "N", "words a context", "mean", "sigma_z"], cells)
     if given.json:
@@ -51,16 +51,26 @@ WAYS = {"the N largest": (64, 256, 512, 1024, 2048), "share of 1/N": (256, 1024,
 
 
 @torch.no_grad()
-def tried(head: sn.Output, g: Any, c: torch.Tensor, way: str, N: int) -> dict[str, Any]:
-    left, words = [], 0
+def tried(head: sn.Output, g: Any, c: torch.Tensor) -> list[dict[str, Any]]:
+    left: dict[tuple[str, int], list[torch.Tensor]] = {(way, N): [] for way, sizes in WAYS.items() for N in sizes}
+    words = dict.fromkeys(left, 0)
     for piece in torch.split(c, 100):
         m, exact = g.preview_scores(piece), head.all_m(piece)
-        floor = m.topk(N, 1).values[:, -1] if way == "the N largest" else m.logsumexp(1) - math.log(N)
-        chosen = m >= floor.unsqueeze(1)
-        words += int(chosen.sum())
-        left.append(exact.double().logsumexp(1) - torch.where(chosen, exact, m).double().logsumexp(1))
-    rest = torch.cat(left)
-    return {"way": way, "N": N, "words": words / len(c), "mean": float(rest.mean()), "sigma_z": float(rest.std())}
+        log_z, preview, order = (
+            exact.double().logsumexp(1),
+            m.logsumexp(1),
+            m.topk(max(WAYS["the N largest"]), 1).values,
+        )
+        for way, N in left:
+            floor = order[:, N - 1] if way == "the N largest" else preview - math.log(N)
+            chosen = m >= floor.unsqueeze(1)
+            words[way, N] += int(chosen.sum())
+            left[way, N].append(log_z - torch.where(chosen, exact, m).logsumexp(1).double())
+    rests = {key: torch.cat(parts) for key, parts in left.items()}
+    return [
+        {"way": way, "N": N, "words": words[way, N] / len(c), "mean": float(rest.mean()), "sigma_z": float(rest.std())}
+        for (way, N), rest in rests.items()
+    ]
 
 
 if __name__ == "__main__":
