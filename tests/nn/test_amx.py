@@ -72,6 +72,15 @@ def test_log_z_and_its_gradients_are_those_of_float32() -> None:
         assert 0 < off(one, two) < 0.01
 
 
+def test_what_is_not_a_number_is_not_hidden() -> None:
+    """A step is refused if its loss or gradient is not finite: the kernels must not turn nan into a number."""
+    nan = random(20, 16)
+    nan[3, 5] = torch.nan
+    assert torch.isnan(amx.softmax(nan, random(40, 16), torch.zeros(40, 1))[0][3])
+    y, _ = amx.lstm(nn.LSTM(16, 16), nan.view(4, 5, 16), None)
+    assert torch.isnan(y[0, 3]).all() and not torch.isnan(y[0, :3]).any()
+
+
 def test_tiles_are_used_in_bf16_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(amx, "_call", lambda name, *rest, call=amx._call: (calls.append(name), call(name, *rest)))

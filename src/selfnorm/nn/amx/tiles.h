@@ -191,8 +191,9 @@ static void transpose(const bf16 *x, long ldx, long M, long N, bf16 *to, long wi
                 for (long b = i; b < i + 32; b++) to[a * width + b] = b < M ? x[b * ldx + a] : 0;
 }
 
+/* e^x for x within ±80; what is not a number stays so, because min and max return their second operand then. */
 static __m512 exponential(__m512 x) {
-    x = _mm512_max_ps(_mm512_min_ps(x, _mm512_set1_ps(80)), _mm512_set1_ps(-80));
+    x = _mm512_max_ps(_mm512_set1_ps(-80), _mm512_min_ps(_mm512_set1_ps(80), x));
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
     __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
     r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
