@@ -34,7 +34,10 @@ ORDER = [
     "cli",
     "__main__",
 ]
-LATER = {"studies.demo": "report"}  # the demo writes a report: imported when it is called, not with the package
+LATER = {
+    "studies.demo": "report",  # the demo writes a report: imported when it is called, not with the package
+    "__init__": "_util",  # _util.isa sets torch's environment variables, before anything imports torch
+}
 FILES = sorted(SRC.rglob("*.py"))
 
 
