@@ -69,7 +69,7 @@ def sizes(kind: str, share: float, head: sn.Output, passes: float) -> Iterator[d
         if rows >= 16:
             yield {"frequent": rows, "hidden": (units, units), "passes": passes, "minutes": 60.0}
         return
-    for part in (24, 16, 12, 10, 8, 7, 6, 5, 4, 3):
+    for part in (16, 12, 10, 8, 6, 5, 4):
         rank = d // part
         top = int((budget - d * (rank + sketched(d, rank)) - V * (rank + 1) / 4) // d)
         if rank >= 4 and top >= 16:
