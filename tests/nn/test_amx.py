@@ -43,6 +43,20 @@ def test_scores_of_any_size_have_a_finite_log_z() -> None:
     assert all(torch.isfinite(part).all() for part in amx.softmax_gradient(kept, c, torch.ones(8, 1), 100))
 
 
+def test_threads_share_the_words_and_change_nothing() -> None:
+    c, weight, bias, s = random(70, 40), random(333, 40, seed=1), random(333, 1, seed=2), random(70, 1, seed=3)
+    before, found = torch.get_num_threads(), {}
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            log_z, kept = amx.softmax(c, weight, bias)
+            found[threads] = [log_z, *amx.softmax_gradient(kept, c, s, 333)]
+    finally:
+        torch.set_num_threads(before)
+    for threads in (2, 5):
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found[1], found[threads], strict=True))
+
+
 @pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100)])
 def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int) -> None:
     torch.manual_seed(0)

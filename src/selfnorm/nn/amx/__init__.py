@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from selfnorm._util.isa import cpuinfo
 from selfnorm._util.native import compile_library
 
-FLAGS = ("-mamx-tile", "-mamx-bf16", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512bf16", "-mfma")
-NEEDED = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16"}
+UNITS = ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512bf16", "fma", "prfchw")
+FLAGS = (*(f"-m{unit}" for unit in UNITS), "-pthread")
+NEEDED = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "3dnowprefetch"}
 
 
 @cache
@@ -36,25 +37,31 @@ def usable(*tensors: Tensor) -> bool:
     return all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors) and library() is not None
 
 
-Kept = tuple[Tensor, Tensor, Tensor]
+Kept = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def softmax(c: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Kept]:
-    """Exact log Z (N,) of contexts c (N, d) over rows (V, d), and what its gradient needs: probabilities and rows in bf16."""
+    """Exact log Z (N,) of contexts c (N, d) over rows (V, d), and what its gradient needs.
+
+    Kept are the probabilities by context and by word, up to a factor for each context, and the rows, all in bf16.
+    """
     (N, d), V = c.shape, len(weight)
-    log_z, wide, deep = c.new_empty(N), -(-V // 32) * 32, -(-N // 32) * 32
-    sizes = ((N, wide), (wide, deep), (-(-d // 32) * 32, wide))
+    log_z, factor, wide, deep = c.new_empty(N), c.new_empty(N), -(-V // 32) * 32, -(-N // 32) * 32
+    sizes = ((wide // 32, deep, 32), (wide, deep), (-(-d // 32) * 32, wide))
     by_context, by_word, rows = (c.new_empty(size, dtype=torch.bfloat16) for size in sizes)
-    _call("amx_softmax", N, V, d, c.contiguous(), weight, bias.view(-1), log_z, by_context, by_word, rows)
-    return log_z, (by_context, by_word, rows)
+    kept = (factor, by_context, by_word, rows)
+    _call("amx_softmax", torch.get_num_threads(), N, V, d, c.contiguous(), weight, bias.view(-1), log_z, *kept)
+    return log_z, kept
 
 
 def softmax_gradient(kept: Kept, c: Tensor, s: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of s·log Z by c (N, d), the rows (V, d) and the biases (V, 1), for s (N, 1)."""
     N, d = c.shape
     d_c, d_weight, d_bias = torch.empty_like(c), c.new_empty(V, d), c.new_empty(V, 1)
-    scale = s.reshape(-1).contiguous()
-    _call("amx_softmax_gradient", N, V, d, c * s, scale, *kept, d_c, d_weight, d_bias.view(-1))
+    factor, *rest = kept
+    s = s * factor.view(-1, 1)
+    sizes = (torch.get_num_threads(), N, V, d)
+    _call("amx_softmax_gradient", *sizes, c * s, s.view(-1), *rest, d_c, d_weight, d_bias.view(-1))
     return d_c.mul_(s), d_weight, d_bias
 
 

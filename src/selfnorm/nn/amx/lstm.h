@@ -25,7 +25,7 @@ int amx_lstm(long T, long B, long d, const float *x, const float *w_x, const flo
         for (long t = 0; t < T; t++) {
             float *now = gates + t * B * ld, *c = cells + t * B * d, *out = y + t * B * d;
             const float *before = t ? c - B * d : c0;
-            product(B, 4 * d, kt, h, width, wh, now, ld, NULL, 1);
+            product_of(B, 4 * d, kt, h, width, 32, wh, now, ld, NULL, 1, t % 2); /* what was read last is still in the cache */
             for (long b = 0; b < B; b++)
                 for (long j = 0; j < d; j += 16) {
                     __mmask16 m = first(d - j);
