@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import selfnorm as sn
-from selfnorm.calibration.screen import Screen
+from selfnorm.calibration.base import Budget
+from selfnorm.calibration.screen import Screen, Screening, directions
 from selfnorm.calibration.top_exact import exact_scores
 from selfnorm.nn import int8
 from selfnorm.nn.int8 import Int8Rows
@@ -67,6 +68,27 @@ def test_contexts_larger_than_those_fitted_on_are_followed(head: sn.Output) -> N
     constant.offset += g.preview[:, 12]  # s(c) = 1 for every context
     other = left(head, constant, contexts(500, 5, scale=2.0))
     assert far.abs().mean() < 0.75 * other.abs().mean() and far.std() < 0.9 * other.std()
+
+
+def test_the_dropped_part_is_measured_by_few_projections() -> None:
+    """Of 64 dropped directions 16 random projections are kept; an earlier fit that kept them all says nearly the same."""
+    d, rank, words = 96, 32, 400
+    rng = torch.Generator().manual_seed(3)
+    wide = sn.Output.from_rows(torch.randn(words, d, generator=rng) * torch.arange(1, d + 1) ** -0.3)
+    c = torch.randn(4000, d, generator=rng) / 3
+    g = sn.fit_normalizer(wide, c, "screen", rank=rank, top=16, preview="float32", progress=False)
+    assert g.project.shape == (d, rank + 16)
+    s = directions(c, g.mean, g.project, rank)[:, rank]
+    assert 0.8 < float(s.mean()) < 1.25
+    assert g.multiply_adds() == Screening().cost(Budget(rank=rank, top=16, preview="float32"), words, d)
+    values, vectors = torch.linalg.eigh(c.T.cov().double())
+    whitened = vectors * values.rsqrt()  # an earlier file: as many columns as directions
+    basis = torch.linalg.svd(wide.weight.double() @ vectors * values.sqrt(), full_matrices=False).Vh.T
+    every = (whitened @ basis).float()
+    every[:, rank:] /= (d - rank) ** 0.5
+    whole = Screen(wide, {**g.state_dict(), "project": every})
+    assert whole.preview_scores(c[:5]).shape == (5, words)
+    assert abs(float(directions(c, g.mean, every, rank)[:, rank].mean()) - 1) < 0.01
 
 
 def test_int8_of_all_rows(head: sn.Output) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,7 +14,13 @@ from selfnorm.nn import amx
 from selfnorm.nn.log_z import half_products, target_and_log_z
 from selfnorm.nn.model import build
 
-pytestmark = pytest.mark.skipif(amx.library() is None, reason="needs a CPU with AMX and a C compiler")
+pytestmark = pytest.mark.skipif(
+    not amx.wanted() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a CPU with AMX and a C compiler"
+)
+
+
+def test_the_kernels_compile() -> None:
+    assert amx.library() is not None
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -43,21 +52,58 @@ def test_scores_of_any_size_have_a_finite_log_z() -> None:
     assert all(torch.isfinite(part).all() for part in amx.softmax_gradient(kept, c, torch.ones(8, 1), 100))
 
 
-def test_threads_share_the_words_and_change_nothing() -> None:
-    c, weight, bias, s = random(70, 40), random(333, 40, seed=1), random(333, 1, seed=2), random(70, 1, seed=3)
-    before, found = torch.get_num_threads(), {}
-    try:
-        for threads in (1, 2, 5):
-            torch.set_num_threads(threads)
-            log_z, kept = amx.softmax(c, weight, bias)
-            found[threads] = [log_z, *amx.softmax_gradient(kept, c, s, 333)]
-    finally:
-        torch.set_num_threads(before)
-    for threads in (2, 5):
-        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found[1], found[threads], strict=True))
+def test_scores_far_above_those_of_the_first_words() -> None:
+    """The exponentials are made again from the best score of all, also where the first words are impossible."""
+    c, weight, s = random(40, 20), random(100, 20, seed=1), random(40, 1, seed=3)
+    for lowest in (-200.0, -torch.inf):
+        bias = random(100, 1, seed=2)
+        bias[:32] = lowest
+        scores = c.bfloat16().double() @ weight.bfloat16().double().t() + bias.double().t()
+        log_z, kept = amx.softmax(c, weight, bias)
+        assert torch.allclose(log_z.double(), scores.logsumexp(1), atol=1e-5)
+        P = scores.softmax(1)
+        expected = (P @ weight.double() * s, P.t() @ (c * s).double(), P.t() @ s.double())
+        for one, two in zip(amx.softmax_gradient(kept, c, s, 100), expected, strict=True):
+            assert off(one, two) < 0.01
 
 
-@pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100)])
+def test_any_strides_are_read_rightly() -> None:
+    c, bias, s, wide = random(40, 9), random(50, 1, seed=2), random(9, 1, seed=3), random(50, 60, seed=1)
+    for rows in (wide[:, :40], random(40, 50, seed=4).t()):
+        log_z, kept = amx.softmax(c.t(), rows, bias)
+        same_z, same = amx.softmax(c.t().contiguous(), rows.contiguous(), bias)
+        assert torch.equal(log_z, same_z)
+        for one, two in zip(
+            amx.softmax_gradient(kept, c.t(), s, 50), amx.softmax_gradient(same, c.t(), s, 50), strict=True
+        ):
+            assert torch.equal(one, two)
+
+
+def test_a_second_backward_makes_the_scores_again() -> None:
+    c, weight, bias = (t.requires_grad_() for t in (random(6, 8), random(40, 8, seed=1), random(40, 1, seed=2)))
+    with half_products(True):
+        loss = target_and_log_z(c, weight, bias, torch.arange(6))[1].sum()
+        loss.backward(retain_graph=True)
+        first, c.grad = c.grad, None
+        loss.backward()
+    assert off(c.grad, first) < 0.01
+
+
+def test_the_budget_counts_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    c, weight, bias = random(3, 70), random(90, 70, seed=1), random(90, 1, seed=2)
+    kept = amx.softmax(c, weight, bias)[1]
+    needed = sum(part.numel() * part.element_size() for part in kept)
+    assert amx.kept_bytes(3, 90, 70) == needed
+    used: list[str] = []
+    monkeypatch.setattr(amx, "softmax", lambda *a, call=amx.softmax: (used.append("tiles"), call(*a))[1])
+    for budget in (needed - 1, needed):
+        monkeypatch.setattr("selfnorm.nn.log_z.BUDGET", budget)
+        with half_products(True):
+            target_and_log_z(c.requires_grad_(), weight, bias, torch.arange(3))
+    assert used == ["tiles"]
+
+
+@pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100), (2, 3, 180), (2, 9, 2)])
 def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int) -> None:
     torch.manual_seed(0)
     layer, x, pull = nn.LSTM(d, d), random(T, B, d), random(T, B, d, seed=1)
@@ -91,8 +137,15 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
     nan = random(20, 16)
     nan[3, 5] = torch.nan
     assert torch.isnan(amx.softmax(nan, random(40, 16), torch.zeros(40, 1))[0][3])
-    y, _ = amx.lstm(nn.LSTM(16, 16), nan.view(4, 5, 16), None)
+    weight = random(40, 16)
+    weight[7, 2] = torch.nan
+    assert torch.isnan(amx.softmax(random(20, 16), weight, torch.zeros(40, 1))[0]).all()
+    layer = nn.LSTM(16, 16)
+    y, _ = amx.lstm(layer, nan.view(4, 5, 16), None)
     assert torch.isnan(y[0, 3]).all() and not torch.isnan(y[0, :3]).any()
+    y, _ = amx.lstm(layer, random(4, 5, 16), None)
+    y.backward(nan.view(4, 5, 16))
+    assert torch.isnan(layer.weight_ih_l0.grad).any()
 
 
 def test_tiles_are_used_in_bf16_training_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from selfnorm._util import isa
-from selfnorm._util.native import compile_library
+from selfnorm._util.native import FLAGS, _digest, compile_library
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, flags: str, level: str, chosen: str = "") -> dict[str, str]:
@@ -51,8 +52,6 @@ def test_without_a_working_compiler_there_is_no_library(tmp_path: Path, monkeypa
 
 
 def test_a_library_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
-
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     monkeypatch.setenv("SELFNORM_CACHE", str(tmp_path / "cache"))
@@ -66,3 +65,19 @@ def test_a_library_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     source.write_text("int one(void) { return 2; }")
     second = compile_library(source)
     assert second is not None and second.one() == 2
+
+
+def test_a_broken_library_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    monkeypatch.setenv("SELFNORM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", "cc -DONE=3")  # a command with arguments
+    source = tmp_path / "code.c"
+    source.write_text("int one(void) { return ONE; }")
+    name = _digest(source, str(shutil.which("cc")), [str(shutil.which("cc")), "-DONE=3", *FLAGS])
+    broken = tmp_path / "cache" / "native" / f"code-{name}.so"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"not a library")
+    found = compile_library(source)
+    assert found is not None and found.one() == 3
+    assert list(broken.parent.iterdir()) == [broken]

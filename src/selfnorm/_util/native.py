@@ -6,12 +6,16 @@ import ctypes
 import hashlib
 import logging
 import os
+import shlex
 import shutil
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+from selfnorm._util.disk import storage_errors
 from selfnorm._util.errors import UserError
-from selfnorm._util.files import atomic, cache_folder
+from selfnorm._util.files import cache_folder
 
 log = logging.getLogger("selfnorm")
 FLAGS = ["-O3", "-shared", "-fPIC"]
@@ -21,23 +25,38 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
     """The shared library of a C file, or None where there is no compiler (CC, else cc) or it fails.
 
     Its name in the cache holds the digest of compiler, flags and all C code beside the file, so that another version never
-    meets an old library.
+    meets an old library. A library that cannot be loaded is compiled again.
     """
-    compiler = shutil.which(os.environ.get("CC", "cc"))
+    command = shlex.split(os.environ.get("CC", "cc"))
+    compiler = shutil.which(command[0]) if command else None
     if compiler is None:
+        log.info("There is no C compiler %s; torch's own products are used.", command[0] if command else "")
         return None
-    text = b"".join(path.read_bytes() for path in sorted(source.parent.glob("*.[ch]")))
-    digest = hashlib.sha256(text + "\0".join([compiler, *FLAGS, *flags]).encode()).hexdigest()[:16]
-    library = cache_folder() / "native" / f"{source.stem}-{digest}.so"
+    command = [compiler, *command[1:], *FLAGS, *flags]
     try:
-        if not library.exists():
-            with atomic(library) as temporary:
-                subprocess.run(
-                    [compiler, *FLAGS, *flags, "-o", str(temporary), str(source), "-lm"],
-                    check=True,
-                    capture_output=True,
-                )
+        library = cache_folder() / "native" / f"{source.stem}-{_digest(source, compiler, command)}.so"
+        if library.exists():
+            with suppress(OSError):
+                return ctypes.CDLL(str(library))
+        _compile(source, command, library)
         return ctypes.CDLL(str(library))
     except (OSError, UserError, subprocess.CalledProcessError) as error:
         log.info("%s could not be compiled with %s (%s); torch's own products are used.", source.name, compiler, error)
         return None
+
+
+def _digest(source: Path, compiler: str, command: list[str]) -> str:
+    found = Path(compiler).stat()
+    parts = [path.read_bytes() for path in sorted(source.parent.glob("*.[ch]"))]
+    parts += ["\0".join([*command, str(found.st_size), str(found.st_mtime_ns)]).encode()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def _compile(source: Path, command: list[str], library: Path) -> None:
+    """In a folder of its own: other processes, also of other machines that share the cache, may do the same now."""
+    with storage_errors(library):
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            made = Path(folder) / library.name
+            subprocess.run([*command, "-o", str(made), str(source), "-lm"], check=True, capture_output=True)
+            made.replace(library)

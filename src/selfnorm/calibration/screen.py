@@ -5,9 +5,9 @@
 
 The preview is the best one of rank r for the contexts' distribution: with S their covariance, A·P is the truncated SVD of W·S^½.
 v_w is the variance of what the preview drops of word w: the mean of e^x is e^(variance/2) for a normal x. s(c) says how large
-the dropped part of this context is, 1 on average: a context unlike those fitted on has a larger one. It is the sum of the squares of
-a few random projections of that part, whose mean is the same as over all of its directions. Where a model is sure, its top words
-are the sum, and they are exact; where it is not, errors of many words cancel.
+the dropped part of this context is, about 1 on average: a context unlike those fitted on has a larger one. It is the sum of the
+squares of a few random projections of that part; over all draws their mean is that over all of its directions. Where a model is
+sure, its top words are the sum, and they are exact; where it is not, errors of many words cancel.
 
 It needs a covariance from some ten thousand contexts, better of more than one kind of text.
 """
@@ -38,7 +38,7 @@ def sketched(d: int, rank: int) -> int:
 
 
 class Screen(TopExact):
-    """The preview has rank r: 1.5·d·r multiply-adds to project c, and V·(r + 1) in float32, bf16 or int8."""
+    """The preview has rank r: d·(r + q) multiply-adds to project c, q = max(16, r/2), and V·(r + 1) in float32, bf16 or int8."""
 
     mean: Tensor  # (d,)
     project: Tensor  # (d, r + q): the first r columns give y, the others q numbers whose squares sum to s(c)

@@ -19,14 +19,20 @@ from selfnorm._util.isa import cpuinfo
 from selfnorm._util.native import compile_library
 
 UNITS = ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512bf16", "fma", "prfchw")
-FLAGS = (*(f"-m{unit}" for unit in UNITS), "-pthread")
+FLAGS = tuple(f"-m{unit}" for unit in UNITS)
 NEEDED = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "3dnowprefetch"}
+
+
+def wanted() -> bool:
+    """Has the CPU what the kernels need, and has the user not decided against them?"""
+    asked_not = os.environ.get("SELFNORM_AMX") == "0" or os.environ.get("SELFNORM_ISA", "").lower() == "avx2"
+    return not asked_not and set(cpuinfo("flags").split()) >= NEEDED
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The kernels, or None where they cannot be used."""
-    if os.environ.get("SELFNORM_AMX") == "0" or not set(cpuinfo("flags").split()) >= NEEDED:
+    """The kernels, or None where they cannot or shall not be used."""
+    if not wanted():
         return None
     kernels = compile_library(Path(__file__).with_name("kernels.c"), *FLAGS)
     return kernels if kernels is not None and kernels.amx_enable() else None
@@ -40,28 +46,32 @@ def usable(*tensors: Tensor) -> bool:
 Kept = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
+def kept_bytes(N: int, V: int, d: int) -> int:
+    """What `softmax` keeps for its gradient: twice the probabilities, and the rows."""
+    return 2 * _up(V) * (2 * _up(N) + _up(d)) + 4 * N
+
+
 def softmax(c: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Kept]:
     """Exact log Z (N,) of contexts c (N, d) over rows (V, d), and what its gradient needs.
 
     Kept are the probabilities by context and by word, up to a factor for each context, and the rows, all in bf16.
     """
     (N, d), V = c.shape, len(weight)
-    log_z, factor, wide, deep = c.new_empty(N), c.new_empty(N), -(-V // 32) * 32, -(-N // 32) * 32
-    sizes = ((wide // 32, deep, 32), (wide, deep), (-(-d // 32) * 32, wide))
+    log_z, factor, wide, deep = c.new_empty(N), c.new_empty(N), _up(V), _up(N)
+    sizes = ((wide // 32, deep, 32), (wide, deep), (_up(d), wide))
     by_context, by_word, rows = (c.new_empty(size, dtype=torch.bfloat16) for size in sizes)
     kept = (factor, by_context, by_word, rows)
-    _call("amx_softmax", torch.get_num_threads(), N, V, d, c.contiguous(), weight, bias.view(-1), log_z, *kept)
+    _call("amx_softmax", N, V, d, c.contiguous(), weight.contiguous(), bias.reshape(-1), log_z, *kept)
     return log_z, kept
 
 
 def softmax_gradient(kept: Kept, c: Tensor, s: Tensor, V: int) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of s·log Z by c (N, d), the rows (V, d) and the biases (V, 1), for s (N, 1)."""
     N, d = c.shape
-    d_c, d_weight, d_bias = torch.empty_like(c), c.new_empty(V, d), c.new_empty(V, 1)
+    d_c, d_weight, d_bias = c.new_empty(N, d), c.new_empty(V, d), c.new_empty(V, 1)
     factor, *rest = kept
     s = s * factor.view(-1, 1)
-    sizes = (torch.get_num_threads(), N, V, d)
-    _call("amx_softmax_gradient", *sizes, c * s, s.view(-1), *rest, d_c, d_weight, d_bias.view(-1))
+    _call("amx_softmax_gradient", N, V, d, (c * s).contiguous(), s.view(-1), *rest, d_c, d_weight, d_bias.view(-1))
     return d_c.mul_(s), d_weight, d_bias
 
 
@@ -81,7 +91,7 @@ class Lstm(torch.autograd.Function):
         ctx: Any, x: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor]:
         T, B, d = x.shape
-        y, cells, gates = torch.empty_like(x), torch.empty_like(x), x.new_empty(T * B, -(-4 * d // 32) * 32)
+        y, cells, gates = torch.empty_like(x), torch.empty_like(x), x.new_empty(T * B, _up(4 * d))
         _call("amx_lstm", T, B, d, x, w_x, w_h, b_x + b_h, h, c, y, gates, gates.stride(0), cells)
         ctx.save_for_backward(x, w_x, w_h, h, c, y, gates, cells)
         ctx.mark_non_differentiable(cells)
@@ -97,6 +107,11 @@ class Lstm(torch.autograd.Function):
         return dx, d_wx, d_wh, d_b, d_b.clone(), None, None
 
 
+def _up(size: int) -> int:
+    """The next multiple of 32, a tile's length."""
+    return -(-size // 32) * 32
+
+
 def _call(name: str, *arguments: Tensor | int | bool | None) -> None:
     kernels = library()
     assert kernels is not None
@@ -106,6 +121,6 @@ def _call(name: str, *arguments: Tensor | int | bool | None) -> None:
 
 def _as_c(value: Tensor | int | bool | None) -> Any:
     if isinstance(value, Tensor):
-        assert value.dtype in (torch.float32, torch.bfloat16) and (value.stride(-1) == 1 or value.numel() < 2)
+        assert value.dtype in (torch.float32, torch.bfloat16) and value.is_contiguous()
         return ctypes.c_void_p(value.data_ptr())
     return value if value is None or isinstance(value, bool) else ctypes.c_long(value)

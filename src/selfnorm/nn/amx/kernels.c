@@ -1,6 +1,5 @@
 /* What Python calls: LSTM layers and the softmax in bf16 on matrix tiles. Each function returns 0 where memory is short. */
 
-#include "threads.h"
 #include "tiles.h"
 #include "packing.h"
 #include "exponential.h"

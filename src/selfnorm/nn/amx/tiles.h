@@ -97,6 +97,7 @@ static void edge(const bf16 *A, long lda, long next, const bf16 *B, long kt, flo
     if (bias) memcpy(start, bias, cols * 4);
     if (add)
         for (int i = 0; i < rows; i++) memcpy(part + 32 * i, C + i * ldc, cols * 4);
+    __asm__ volatile("" : : : "memory"); /* gcc does not know that tiles are loaded from memory */
     block(A, lda, next, B, kt, part, 32, add ? part : bias ? start : NULL, add ? 32 : 0, low);
     for (int i = 0; i < rows; i++) memcpy(C + i * ldc, part + 32 * i, cols * 4);
 }
