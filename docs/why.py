@@ -13,6 +13,7 @@ MODELS = {  # file, its name in the pictures
     "law-ptb-nce-d30": "PTB, d = 30",
     "law-ptb-nce-d100": "PTB, d = 100",
     "law-ptb-nce-d300": "PTB, d = 300",
+    "law-ptb-nce-d650": "PTB, d = 650",
     "law-smollm2": "SmolLM2, d = 576",
 }
 INK = "#555555"
