@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fixed_cost import fixed_cost
 from why import entropy, sizes
 
 from selfnorm.report.charts.estimators import draw
@@ -32,7 +33,7 @@ def pictures(root: Path) -> dict[str, Figure]:
     drawn = {"log-z": log_z(few, "PTB test")}
     found = {name: figure for name, figure in drawn.items() if figure is not None}
     why = {"why-entropy": entropy(root), "why-sizes": sizes(root)}
-    return {"before-after": before_after(hundred), "heads": heads(root), **why, **found}
+    return {"before-after": before_after(hundred), "heads": heads(root), "fixed-cost": fixed_cost(root), **why, **found}
 
 
 def before_after(records: list[Record]) -> Figure:

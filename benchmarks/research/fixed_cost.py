@@ -64,7 +64,7 @@ def sizes(kind: str, share: float, head: sn.Output, passes: float) -> Iterator[d
     """Sizes that use up this share of the LSTM's multiply-adds, smallest previews first; none where nothing fits."""
     V, d, budget = head.V, head.d, share * 16 * head.d**2
     if kind == "mlp":
-        units = 64 if d >= 300 else 32
+        units = 64 if d >= 300 else 32 if d >= 100 else 8
         rows = int((budget - (d + 1) * units - units * units - units) // d)
         if rows >= 16:
             yield {"frequent": rows, "hidden": (units, units), "passes": passes, "minutes": 60.0}
