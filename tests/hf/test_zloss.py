@@ -39,7 +39,7 @@ def test_the_loss_of_a_family_gets_the_penalty_while_training(family: str, keep_
     slow.backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    plain = float(model(**inputs).loss)
+    plain = float(model(**inputs).loss.detach())
     attached = attach_z_loss(model, 0.1, keep_logits)
     for module in model.modules():
         module.training = module is model  # training mode without dropout
@@ -51,7 +51,7 @@ def test_the_loss_of_a_family_gets_the_penalty_while_training(family: str, keep_
         if name in gradients:
             assert torch.allclose(p.grad, gradients[name], atol=1e-4 * float(gradients[name].abs().max() + 1)), name
     model.eval()
-    assert float(model(**inputs).loss) == pytest.approx(plain, rel=1e-5)  # no penalty in evaluation
+    assert float(model(**inputs).loss.detach()) == pytest.approx(plain, rel=1e-5)  # no penalty in evaluation
     attached.detach()
     model.train()
     assert "forward" not in vars(attached.linear) and model(**inputs).logits.shape[-1] == V
@@ -74,7 +74,7 @@ def test_stats_are_those_of_the_tokens_that_count() -> None:
     assert found["mu_z"] == pytest.approx(float(z.mean()), rel=1e-5)
     assert found["sigma_z"] == pytest.approx(float(z.std(correction=0)), rel=1e-4)
     assert found["largest_log_z"] == pytest.approx(float(z.abs().max()), rel=1e-5)
-    assert found["head_norm"] == pytest.approx(float(attached.linear.weight.norm()), rel=1e-5)
+    assert found["head_norm"] == pytest.approx(float(attached.linear.weight.detach().norm()), rel=1e-5)
     assert "log Z" in attached.sentence() and set(attached.stats()) == {"head_norm"}  # nothing since
 
 
