@@ -9,13 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from selfnorm._util.isa import uses_tiles
 from selfnorm.config.recipe import Model
 from selfnorm.nn import amx
 from selfnorm.nn.log_z import half_products, target_and_log_z
 from selfnorm.nn.model import build
 
 pytestmark = pytest.mark.skipif(
-    not amx.wanted() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a CPU with AMX and a C compiler"
+    not uses_tiles() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a CPU with AMX and a C compiler"
 )
 
 

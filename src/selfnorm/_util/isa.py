@@ -6,6 +6,16 @@ import os
 from pathlib import Path
 
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+TILES = {
+    "amx_tile",
+    "amx_bf16",
+    "avx512f",
+    "avx512bw",
+    "avx512vl",
+    "avx512dq",
+    "avx512_bf16",
+    "3dnowprefetch",
+}  # what our kernels need
 TILE_LEAF = 0x1D  # the page of cpuid that describes matrix tiles
 
 
@@ -16,7 +26,7 @@ def limit() -> None:
     that its digits are those of a machine that has not (docs/reproduction.md). Some virtual machines have matrix tiles (AMX)
     but hide their description; there every bf16 product of torch fails ("could not create a primitive") unless told to do without.
     """
-    if os.environ.get("SELFNORM_ISA", "").lower() == "avx2":
+    if _avx2_only():
         wanted = AVX2
     elif hides_tiles():
         wanted = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16"}
@@ -24,6 +34,15 @@ def limit() -> None:
         return
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+
+
+def uses_tiles() -> bool:
+    """Has the CPU what our kernels on matrix tiles need, and has the user not decided against them?"""
+    return os.environ.get("SELFNORM_AMX") != "0" and not _avx2_only() and set(cpuinfo("flags").split()) >= TILES
+
+
+def _avx2_only() -> bool:
+    return os.environ.get("SELFNORM_ISA", "").lower() == "avx2"
 
 
 def hides_tiles() -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from selfnorm import __version__
-from selfnorm._util.isa import cpuinfo
+from selfnorm._util.isa import cpuinfo, uses_tiles
 
 
 def command_line() -> str:
@@ -32,9 +32,8 @@ def machine() -> str:
 def instruction_set() -> str:
     """avx512 (and amx), avx2 or the architecture's name; avx2 where SELFNORM_ISA asks for it."""
     flags = set(cpuinfo("flags").split())
-    tiles = "amx_bf16" in flags and os.environ.get("SELFNORM_AMX") != "0"
     widest = "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine()
-    widest += " and amx" if tiles else ""
+    widest += " and amx" if uses_tiles() else ""
     return "avx2" if os.environ.get("ATEN_CPU_CAPABILITY", "").lower() == "avx2" and "avx2" in flags else widest
 
 

@@ -126,7 +126,7 @@ class TargetAndLogZ(torch.autograd.Function):
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         tiles = HALF.get() and amx.usable(c, weight, bias) and amx.kept_bytes(len(c), *weight.shape) <= BUDGET
         fits = len(c) * len(weight) * c.element_size() <= BUDGET
-        ctx.kept, ctx.tiles = None, tiles
+        ctx.kept = None
         if tiles:
             log_z, ctx.kept = amx.softmax(c, weight, bias)
             m_w = _target(c, weight, bias, w)
@@ -143,7 +143,7 @@ class TargetAndLogZ(torch.autograd.Function):
         c, weight, bias, w, log_z = ctx.saved_tensors
         g_m, g_z = gradients
         s = g_z.unsqueeze(1)
-        if ctx.tiles and ctx.kept is not None:
+        if isinstance(ctx.kept, tuple):  # of tiles
             d_c, d_weight, d_bias = amx.softmax_gradient(ctx.kept, c, s, len(weight))
             ctx.kept = None
         elif ctx.kept is not None:

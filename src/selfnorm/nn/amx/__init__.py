@@ -15,24 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfnorm._util.isa import cpuinfo
+from selfnorm._util.isa import uses_tiles
 from selfnorm._util.native import compile_library
 
 UNITS = ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512bf16", "fma", "prfchw")
 FLAGS = tuple(f"-m{unit}" for unit in UNITS)
-NEEDED = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "3dnowprefetch"}
-
-
-def wanted() -> bool:
-    """Has the CPU what the kernels need, and has the user not decided against them?"""
-    asked_not = os.environ.get("SELFNORM_AMX") == "0" or os.environ.get("SELFNORM_ISA", "").lower() == "avx2"
-    return not asked_not and set(cpuinfo("flags").split()) >= NEEDED
 
 
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where they cannot or shall not be used."""
-    if not wanted():
+    if not uses_tiles():
         return None
     kernels = compile_library(Path(__file__).with_name("kernels.c"), *FLAGS)
     return kernels if kernels is not None and kernels.amx_enable() else None
