@@ -30,6 +30,17 @@ def test_avx2_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine(monkeypatch, "avx512f amx_tile", "28", "AVX2")["ONEDNN_MAX_CPU_ISA"] == "AVX2"
 
 
+def test_kernels_on_tiles_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = " ".join(isa.TILES)
+    machine(monkeypatch, flags, "28")
+    assert isa.uses_tiles()
+    for name, value in (("SELFNORM_AMX", "0"), ("SELFNORM_ISA", "AVX2")):
+        monkeypatch.setattr(os, "environ", {name: value})
+        assert not isa.uses_tiles()
+    machine(monkeypatch, flags.replace("amx_bf16", ""), "28")
+    assert not isa.uses_tiles()
+
+
 def compiler(folder: Path, body: str) -> str:
     path = folder / "compiler"
     path.write_text(f"#!/bin/sh\n{body}\n")

@@ -1,4 +1,4 @@
-"""Which vector instructions torch may use. To be called before torch is imported."""
+"""Which vector instructions torch and our own kernels may use. `limit` is to be called before torch is imported."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ import os
 from pathlib import Path
 
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-TILES = {
-    "amx_tile",
-    "amx_bf16",
-    "avx512f",
-    "avx512bw",
-    "avx512vl",
-    "avx512dq",
-    "avx512_bf16",
-    "3dnowprefetch",
-}  # what our kernels need
+TILES = set("amx_tile amx_bf16 avx512f avx512bw avx512vl avx512dq avx512_bf16 3dnowprefetch".split())  # for our kernels
 TILE_LEAF = 0x1D  # the page of cpuid that describes matrix tiles
 
 

@@ -7,7 +7,6 @@ CPU has AMX and there is a C compiler. SELFNORM_AMX=0 switches it off.
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
