@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-TILES = set("amx_tile amx_bf16 avx512f avx512bw avx512vl avx512dq avx512_bf16 3dnowprefetch".split())  # for our kernels
+# what our kernels on matrix tiles need
+TILES = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "3dnowprefetch"}
 TILE_LEAF = 0x1D  # the page of cpuid that describes matrix tiles
 
 
