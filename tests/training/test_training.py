@@ -109,6 +109,42 @@ def test_a_longer_run_goes_on_from_a_shorter_one(text_file: Path, tmp_path: Path
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+def test_validating_seldom_changes_nothing_but_the_history(text_file: Path, tmp_path: Path) -> None:
+    often = tiny(text_file)
+    often = replace(often, training=replace(often.training, epochs=5))
+    seldom = replace(often, training=replace(often.training, validate_epochs=2))
+    run(often, tmp_path / "often")
+    run(seldom, tmp_path / "seldom")
+    one, two = weights(tmp_path / "often"), weights(tmp_path / "seldom")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    epochs = [line["epoch"] for line in read_history(tmp_path / "seldom" / "history.jsonl")]
+    assert epochs == [2, 4, 5]  # the last is always validated
+
+
+def test_a_training_shortened_to_an_epoch_that_was_not_validated_validates_it(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    recipe = replace(recipe, training=replace(recipe.training, epochs=6, validate_epochs=2, checkpoint_minutes=60.0))
+    steps = []
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*arguments: object, call=drive.save_checkpoint) -> None:  # type: ignore[no-untyped-def]
+        call(*arguments)
+        steps.append(1)
+        if len(steps) == 3:
+            raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(drive, "save_checkpoint", stop)
+        run(recipe, tmp_path / "run")
+    shorter = replace(recipe, training=replace(recipe.training, epochs=3))
+    for _ in range(2):
+        run(shorter, tmp_path / "run")
+        assert [line["epoch"] for line in read_history(tmp_path / "run" / "history.jsonl")] == [2, 3]
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
 def test_another_recipe_in_the_same_folder_is_refused(text_file: Path, tmp_path: Path) -> None:
     run(tiny(text_file), tmp_path / "run")
     with pytest.raises(UserError, match="another recipe"):

@@ -78,10 +78,11 @@ def check(recipe: Recipe) -> None:
         c.penalty in ("", "none", "exact", "sampled", "variance"),
         f'criterion.penalty = "{c.penalty}": choose exact, sampled or variance, or leave it empty',
     )
-    for name in ("epochs", "batch", "steps", "threads"):
+    for name in ("epochs", "batch", "steps", "threads", "validate_epochs"):
         _require(getattr(t, name) >= 1, f"training.{name} = {getattr(t, name)}: it must be at least 1")
     _require(
-        max(t.epochs, t.batch, t.steps) <= 10**6, "training: epochs, batch and steps must be at most a million each"
+        max(t.epochs, t.batch, t.steps, t.validate_epochs) <= 10**6,
+        "training: epochs, batch, steps and validate_epochs must be at most a million each",
     )
     _require(t.learning_rate > 0, f"training.learning_rate = {t.learning_rate}: it must be above 0")
     _require(t.threads <= 4096, f"training.threads = {t.threads}: as many as there are cores was expected")

@@ -22,7 +22,7 @@ ALWAYS = {
 }
 NEVER = {  # where the text is, and what does not change the numbers
     "data": ("folder",),
-    "training": ("threads", "checkpoint_minutes", "validate_minutes", "device"),
+    "training": ("threads", "checkpoint_minutes", "validate_epochs", "validate_minutes", "device"),
 }
 
 

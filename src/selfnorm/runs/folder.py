@@ -206,6 +206,7 @@ def _fixed(recipe: Recipe) -> Recipe:
         "epochs": 0,
         "checkpoint_minutes": 0.0,
         "threads": 0,
+        "validate_epochs": 1,
         "validate_minutes": 0.0,
         "device": "auto",
     }

@@ -61,7 +61,7 @@ def read_study(name: str, changes: Sequence[str] = (), seeds: int = 1) -> Study:
             if slug in planned and _beside_the_name(planned[slug].recipe) != _beside_the_name(recipe):
                 raise UserError(
                     f"{path}: two runs would both be called {slug}: they differ only in where their text is, or in "
-                    "validate_minutes. Give the texts different data.name, or make two studies."
+                    "validate_epochs or validate_minutes. Give the texts different data.name, or make two studies."
                 )
             planned[slug] = Planned(slug, recipe, tuple(dict.fromkeys((*before, *_possible(recipe, then)))))
     return Study(", ".join(titles), tuple(planned.values()))
@@ -181,7 +181,7 @@ def _plain(value: Any, key: str, where: str) -> str:
     return as_toml(value)
 
 
-def _beside_the_name(recipe: Recipe) -> tuple[Path, Path, float]:
+def _beside_the_name(recipe: Recipe) -> tuple[Path, Path, int, float]:
     """What can change the numbers and is not in a run's name."""
-    data = recipe.data
-    return Path(data.folder).resolve(), data.path.resolve(), recipe.training.validate_minutes
+    data, training = recipe.data, recipe.training
+    return Path(data.folder).resolve(), data.path.resolve(), training.validate_epochs, training.validate_minutes

@@ -49,8 +49,7 @@ class Trainer:
                 "Choose another folder."
             )
         if left == 0:
-            if self.processes.first:
-                self._finish_writing()
+            self._finish()
             return
         if self.processes.first and not self.at.history and not self.corpus.counts()[self.corpus.vocab.unk]:
             log.warning(
@@ -69,16 +68,20 @@ class Trainer:
                 now = self._now()
                 self.at.seconds, lap = self.at.seconds + now - lap, now
                 whole = place.window == len(self.windows)
-                if whole or (place.known and _minutes_passed(now - validated, self.training.validate_minutes)):
-                    if self.processes.first:
-                        self._keep_best(self._line(place))
-                    self._save()
+                if self._validates(place, whole, now - validated):
+                    self._validate()
                     saved = validated = now if self.exchange else self._now()
-                elif place.known and now - saved > 60 * self.training.checkpoint_minutes:
+                elif whole or (place.known and now - saved > 60 * self.training.checkpoint_minutes):
                     self._save()
                     saved = now if self.exchange else self._now()
         if self.processes.first:
             self._save_last()
+
+    def _validates(self, place: Place, whole: bool, seconds: float) -> bool:
+        """Is this the end of an epoch after which the model is validated, or the time within one?"""
+        if whole:
+            return place.epoch % self.training.validate_epochs == 0 or place.epoch == self.training.epochs
+        return place.known and _minutes_passed(seconds, self.training.validate_minutes)
 
     def _save_last(self) -> None:
         with changing(self.run) as new:
@@ -99,12 +102,22 @@ class Trainer:
         done = (self.at.place.epoch - 1) * len(self.windows) + self.at.place.window
         return self.training.epochs * len(self.windows) - done
 
-    def _finish_writing(self) -> None:
-        """All is trained; a process that was killed may not have written the last files."""
+    def _finish(self) -> None:
+        """All is trained. The last epoch may not be validated, and a process that was killed may not have written all files."""
+        if not self.at.history or self.at.history[-1]["epoch"] < self.training.epochs:
+            self._validate()
+        if not self.processes.first:
+            return
         last, checkpoint = self.run.file("model.safetensors"), self.run.file("checkpoint.safetensors")
         if not last.exists() or (checkpoint.exists() and checkpoint.stat().st_mtime_ns > last.stat().st_mtime_ns):
             self._save_last()
         write_history(self.run, self.at.history)
+
+    def _validate(self) -> None:
+        """Measure the model on the validation text, keep it if it is the best, and save."""
+        if self.processes.first:
+            self._keep_best(self._line(self.at.place))
+        self._save()
 
     def _usable(self) -> LanguageModel:
         """The model whose m estimates log p, as everything after training expects it."""
