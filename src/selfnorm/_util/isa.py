@@ -33,6 +33,11 @@ def uses_tiles() -> bool:
     return os.environ.get("SELFNORM_AMX") != "0" and not _avx2_only() and set(cpuinfo("flags").split()) >= TILES
 
 
+def vector_flags() -> tuple[str, ...]:
+    """What tells a C compiler to use AVX2, where the CPU has it; other processors need no flag."""
+    return ("-mavx2", "-mfma") if set(cpuinfo("flags").split()) >= {"avx2", "fma"} else ()
+
+
 def _avx2_only() -> bool:
     return os.environ.get("SELFNORM_ISA", "").lower() == "avx2"
 

@@ -12,10 +12,14 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from selfnorm._util.disk import storage_errors
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import cache_folder
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 log = logging.getLogger("selfnorm")
 FLAGS = ["-O3", "-shared", "-fPIC"]
@@ -43,6 +47,19 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
     except (OSError, UserError, subprocess.CalledProcessError) as error:
         log.info("%s could not be compiled with %s (%s); torch's own products are used.", source.name, compiler, error)
         return None
+
+
+def call(library: ctypes.CDLL, name: str, *arguments: Tensor | int) -> None:
+    """Call a function of ours: whole numbers are passed as long, contiguous tensors by address. It returns 0 if memory is short."""
+    if not getattr(library, name)(*map(_as_c, arguments)):
+        raise MemoryError(f"{name}: no memory for what it holds")
+
+
+def _as_c(value: Tensor | int) -> Any:
+    if isinstance(value, int):
+        return ctypes.c_long(value)
+    assert value.device.type == "cpu" and value.is_contiguous()
+    return ctypes.c_void_p(value.data_ptr())
 
 
 def _digest(source: Path, compiler: str, command: list[str]) -> str:

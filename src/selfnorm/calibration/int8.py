@@ -35,7 +35,7 @@ class Int8(TopExact):
         self._rows = Int8Rows(self.rows, self.row_scale)
 
     def preview_scores(self, c: Tensor) -> Tensor:
-        return self._rows.scores(c / self.factor).add_(self._head[0].bias.view(-1).float())
+        return self._rows.scores(c / self.factor, self._head[0].bias.view(-1).float())
 
     def multiply_adds(self) -> float:
         return self.rows.numel() / 4 + int(self.top) * len(self.factor)

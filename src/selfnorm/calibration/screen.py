@@ -60,7 +60,9 @@ class Screen(TopExact):
     def preview_scores(self, c: Tensor) -> Tensor:
         y = directions(c, self.mean, self.project, self.preview.shape[1] - 1) / self.factor
         if self._rows is not None:
-            return self._rows.scores(y).add_(self.offset)
+            return self._rows.scores(y, self.offset)
+        if self.kind == "float32":
+            return torch.addmm(self.offset, y, self.preview.t())
         return (y.to(self.preview.dtype) @ self.preview.t()).float().add_(self.offset)
 
     def multiply_adds(self) -> float:

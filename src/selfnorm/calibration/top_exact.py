@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from selfnorm.nn.largest import log_sums, row_scores, top_words
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output, link_of
 
@@ -48,13 +49,10 @@ class TopExact(Normalizer):
 
     def _log_z(self, head: Output, c: Tensor) -> Tensor:
         m = link_of(head.link)(self.preview_scores(c))
-        words = m.topk(self.count, dim=1, sorted=False).indices
-        return m.scatter_(1, words, exact_scores(head, c, words)).logsumexp(1)
+        words = top_words(m, self.count)
+        return log_sums(m, words, exact_scores(head, c, words))
 
 
 def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:
-    """m of each context's own words (n, k), one context at a time: no (n, k, d) tensor of gathered rows is held."""
-    scores = c.new_empty(words.shape, dtype=torch.float32)
-    for row, (one, w) in enumerate(zip(c.float(), words, strict=True)):
-        torch.mv(head.weight.index_select(0, w).float(), one, out=scores[row])
-    return link_of(head.link)(scores.add_(head.bias.view(-1)[words].float()))
+    """m of each context's own words (n, k)."""
+    return link_of(head.link)(row_scores(head.weight, head.bias, c, words))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from selfnorm._util.devices import is_host, to_host
+from selfnorm.nn.largest import scaled
 
 ROWS, CONTEXTS = 63, 127  # the largest integers on either side
 BLOCK = 4096  # rows that are quantized at a time
@@ -57,18 +58,18 @@ class Int8Rows:
             integers[some] = block.to(torch.int8)
         return integers, scale
 
-    def scores(self, c: Tensor) -> Tensor:
-        """c·rowsᵀ (n, V) with both sides quantized; c has a scale for each context."""
+    def scores(self, c: Tensor, offset: Tensor) -> Tensor:
+        """c·rowsᵀ + offset (n, V) with both sides quantized; c has a scale for each context."""
         integers, scale = quantize(c.float(), CONTEXTS)
-        return self.product(integers).mul_(scale.unsqueeze(1)).mul_(self.row_scale)
+        return scaled(self.product(integers), scale, self.row_scale, offset)
 
     def product(self, integers: Tensor) -> Tensor:
-        """The exact sums (n, V) as float32."""
+        """The exact sums (n, V), in int32 or as whole float32 numbers."""
         if self.session is None:
             return integers @ self.floats
         shifted = to_host(integers.add(128).to(torch.uint8))  # unsigned, with zero point 128
         (sums,) = self.session.run(None, {"c": shifted})
-        return torch.from_numpy(sums).float()
+        return torch.from_numpy(sums)
 
 
 def _session(rows: Tensor) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from selfnorm._util.isa import uses_tiles
-from selfnorm._util.native import compile_library
+from selfnorm._util.native import call, compile_library
 
 UNITS = ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512bf16", "fma", "prfchw")
 FLAGS = tuple(f"-m{unit}" for unit in UNITS)
@@ -104,15 +104,7 @@ def _up(size: int) -> int:
     return -(-size // 32) * 32
 
 
-def _call(name: str, *arguments: Tensor | int | bool | None) -> None:
+def _call(name: str, *arguments: Tensor | int) -> None:
     kernels = library()
     assert kernels is not None
-    if not getattr(kernels, name)(*map(_as_c, arguments)):
-        raise MemoryError(f"{name}: no memory for the packed operands")
-
-
-def _as_c(value: Tensor | int | bool | None) -> Any:
-    if isinstance(value, Tensor):
-        assert value.dtype in (torch.float32, torch.bfloat16) and value.is_contiguous()
-        return ctypes.c_void_p(value.data_ptr())
-    return value if value is None or isinstance(value, bool) else ctypes.c_long(value)
+    call(kernels, name, *arguments)

@@ -1,0 +1,71 @@
+"""The largest of many scores, their exact values, and log-sum-exp over both; the C code is beside this file.
+
+These are the parts of an estimate of log Z that follow its preview. torch's topk, its gathered rows and its passes over (n, V)
+took longer in batches than the exact sum. Where there is no C compiler, and on other devices, torch's operations are used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from selfnorm._util.isa import vector_flags
+from selfnorm._util.native import call, compile_library
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The C code, or None where it cannot be compiled."""
+    return compile_library(Path(__file__).with_name("kernels.c"), *vector_flags())
+
+
+def _usable(*tensors: Tensor) -> ctypes.CDLL | None:
+    plain = all(t.device.type == "cpu" and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+    return library() if plain else None
+
+
+def top_words(m: Tensor, count: int) -> Tensor:
+    """The words (n, count) with the largest of the scores m (n, V), in no particular order."""
+    kernels = _usable(m)
+    if kernels is None:
+        return m.topk(count, dim=1, sorted=False).indices
+    words = torch.empty(len(m), count, dtype=torch.int64)
+    call(kernels, "top_words", *m.shape, count, m, words)
+    return words
+
+
+def row_scores(rows: Tensor, bias: Tensor, c: Tensor, words: Tensor) -> Tensor:
+    """w·c + b_w (n, k) of each context's own words (n, k), for rows (V, d) and c (n, d): no (n, k, d) tensor is held."""
+    bias, c = bias.reshape(-1), c.float().contiguous()
+    scores = c.new_empty(words.shape, dtype=torch.float32)
+    kernels = _usable(rows, bias, c)
+    if kernels is not None:
+        call(kernels, "row_scores", len(c), *rows.shape, words.shape[1], rows, bias, c, words.contiguous(), scores)
+        return scores
+    for row, (one, w) in enumerate(zip(c, words, strict=True)):
+        torch.mv(rows.index_select(0, w).float(), one, out=scores[row])
+    return scores.add_(bias[words].float())
+
+
+def log_sums(m: Tensor, words: Tensor, exact: Tensor) -> Tensor:
+    """log Σ e^m (n,) over the scores m (n, V), after those of `words` (n, k) are replaced by `exact` (n, k); m is changed."""
+    kernels = _usable(m, exact)
+    if kernels is None:
+        return m.scatter_(1, words, exact).logsumexp(1)
+    log_z = m.new_empty(len(m))
+    call(kernels, "log_sums", *m.shape, words.shape[1], m, words.contiguous(), exact, log_z)
+    return log_z
+
+
+def scaled(sums: Tensor, scale: Tensor, row_scale: Tensor, offset: Tensor) -> Tensor:
+    """sums (n, V) · scale (n) · row_scale (V) + offset (V), in one pass if the sums are int32."""
+    kernels = _usable(scale, row_scale, offset)
+    if kernels is None or sums.dtype != torch.int32:
+        return sums.float().mul_(scale.unsqueeze(1)).mul_(row_scale).add_(offset)
+    m = torch.empty(sums.shape)
+    call(kernels, "scaled", *sums.shape, sums.contiguous(), scale, row_scale, offset, m)
+    return m

@@ -1,0 +1,121 @@
+"""The largest scores, their exact values and the sum over both: the same by our C code and by torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from selfnorm.nn import largest
+
+COMPILER = shutil.which(os.environ.get("CC", "cc")) is not None
+
+
+@pytest.fixture(params=["c", "torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "torch":
+        monkeypatch.setattr(largest, "library", lambda: None)
+    elif not COMPILER:
+        pytest.skip("needs a C compiler")
+    yield request.param
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.skipif(not COMPILER, reason="needs a C compiler")
+def test_the_c_code_compiles() -> None:
+    assert largest.library() is not None
+
+
+SIZES = [(1, 1, 1), (3, 7, 7), (2, 31, 5), (5, 32, 1), (4, 100, 64), (2, 5000, 64), (3, 20_000, 2048), (2, 20_000, 20_000)]
+
+
+@pytest.mark.parametrize("n, V, k", SIZES)
+def test_the_words_are_those_of_the_largest_scores(way: str, n: int, V: int, k: int) -> None:
+    for m in (random(n, V), random(n, V).sort(1).values, random(n, V).sort(1, descending=True).values):
+        words = largest.top_words(m, k)
+        assert torch.equal(words.sort(1).values, m.topk(k, 1).indices.sort(1).values)
+
+
+@pytest.mark.parametrize("V", [40, 9000])
+def test_equal_scores_are_taken_once_each(way: str, V: int) -> None:
+    m = random(3, V).mul(2).round()  # a dozen different values
+    for k in (1, V // 3, V):
+        words = largest.top_words(m, k)
+        assert all(len(set(row)) == k for row in words.tolist())
+        assert torch.equal(m.gather(1, words).sort(1).values, m.topk(k, 1).values.sort(1).values)
+
+
+@pytest.mark.parametrize("V", [50, 6000])
+def test_what_is_not_finite_does_not_disturb_the_others(way: str, V: int) -> None:
+    m = random(3, V)
+    m[0, 3], m[1, 5], m[2, ::2] = torch.inf, -torch.inf, -torch.inf
+    for k in (1, 20, V):
+        words = largest.top_words(m, k)
+        assert torch.equal(m.gather(1, words).sort(1).values, m.topk(k, 1).values.sort(1).values)
+        assert all(len(set(row)) == k for row in words.tolist())
+
+
+@pytest.mark.parametrize("many", [1, 30, 100])
+def test_words_are_different_where_scores_are_not_numbers(way: str, many: int) -> None:
+    m = random(2, 100)
+    m[:, :many] = torch.nan
+    words = largest.top_words(m, 80)
+    assert all(len(set(row)) == 80 and 0 <= min(row) and max(row) < 100 for row in words.tolist())
+
+
+@pytest.mark.parametrize("n, V, k", SIZES)
+def test_the_sum_is_that_of_float64(way: str, n: int, V: int, k: int) -> None:
+    for scale in (1.0, 30.0):
+        m, exact = scale * random(n, V), scale * random(n, k, seed=1)
+        words = m.topk(k, 1).indices
+        expected = m.double().scatter(1, words, exact.double()).logsumexp(1)
+        assert torch.allclose(largest.log_sums(m.clone(), words, exact).double(), expected, atol=2e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("V", [5, 200])
+def test_the_sum_hides_nothing_that_is_not_finite(way: str, V: int) -> None:
+    m = random(5, V)
+    m[0, 1], m[1], m[2, 2], m[3, 4] = torch.inf, -torch.inf, torch.nan, -torch.inf
+    m[4, 0], m[4, 1] = torch.nan, torch.inf
+    words = torch.full((5, 1), V - 1)
+    found = largest.log_sums(m.clone(), words, m.gather(1, words))
+    assert found[0] == torch.inf and found[1] == -torch.inf and found[2].isnan() and found[4].isnan()
+    assert torch.allclose(found[3], m[3].logsumexp(0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(0, 6), V=st.integers(1, 80), d=st.integers(1, 70), data=st.data())
+def test_scores_of_own_words_are_those_of_all_words(n: int, V: int, d: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, V))
+    rows, bias, c = random(V, d), random(V, seed=1), random(n, d, seed=2)
+    words = torch.randint(V, (n, k), generator=torch.Generator().manual_seed(3))
+    expected = (c.double() @ rows.double().t() + bias.double()).gather(1, words)
+    for given_c in (c, random(d, n, seed=2).t()):
+        expected = (given_c.double() @ rows.double().t() + bias.double()).gather(1, words)
+        assert torch.allclose(largest.row_scores(rows, bias, given_c, words).double(), expected, atol=1e-4)
+
+
+def test_rows_of_any_kind_are_taken(way: str) -> None:
+    rows, bias, c = random(50, 24), random(50, 1, seed=1), random(4, 24, seed=2)
+    words = torch.randint(50, (4, 9), generator=torch.Generator().manual_seed(3))
+    for kind in (rows, rows.bfloat16(), rows.double(), random(24, 50).t()):
+        expected = (c.double() @ kind.double().t() + bias.double().t()).gather(1, words)
+        found = largest.row_scores(kind, bias.to(kind.dtype), c, words)
+        assert found.dtype == torch.float32 and torch.allclose(found.double(), expected, atol=0.05)
+
+
+def test_whole_sums_are_scaled_by_context_and_word(way: str) -> None:
+    sums = torch.randint(-(10**6), 10**6, (3, 70), dtype=torch.int32, generator=torch.Generator().manual_seed(0))
+    scale, row_scale, offset = random(3), random(70, seed=1), random(70, seed=2)
+    expected = sums.double() * scale.double().unsqueeze(1) * row_scale.double() + offset.double()
+    for kind in (sums, sums.float()):
+        assert torch.allclose(largest.scaled(kind.clone(), scale, row_scale, offset).double(), expected, rtol=1e-5)
