@@ -35,7 +35,16 @@ def test_the_c_code_compiles() -> None:
     assert largest.library() is not None
 
 
-SIZES = [(1, 1, 1), (3, 7, 7), (2, 31, 5), (5, 32, 1), (4, 100, 64), (2, 5000, 64), (3, 20_000, 2048), (2, 20_000, 20_000)]
+SIZES = [
+    (1, 1, 1),
+    (3, 7, 7),
+    (2, 31, 5),
+    (5, 32, 1),
+    (4, 100, 64),
+    (2, 5000, 64),
+    (3, 20_000, 2048),
+    (2, 20_000, 20_000),
+]
 
 
 @pytest.mark.parametrize("n, V, k", SIZES)
@@ -69,7 +78,7 @@ def test_words_are_different_where_scores_are_not_numbers(way: str, many: int) -
     m = random(2, 100)
     m[:, :many] = torch.nan
     words = largest.top_words(m, 80)
-    assert all(len(set(row)) == 80 and 0 <= min(row) and max(row) < 100 for row in words.tolist())
+    assert all(len(set(row)) == 80 and min(row) >= 0 and max(row) < 100 for row in words.tolist())
 
 
 @pytest.mark.parametrize("n, V, k", SIZES)
@@ -119,3 +128,17 @@ def test_whole_sums_are_scaled_by_context_and_word(way: str) -> None:
     expected = sums.double() * scale.double().unsqueeze(1) * row_scale.double() + offset.double()
     for kind in (sums, sums.float()):
         assert torch.allclose(largest.scaled(kind.clone(), scale, row_scale, offset).double(), expected, rtol=1e-5)
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, rows, bias, c = random(50, 3000), random(3000, 16, seed=1), random(3000, seed=2), random(50, 16, seed=3)
+
+    def finish(some: slice) -> Tensor:
+        words = largest.top_words(m[some], 40)
+        return largest.log_sums(m[some].clone(), words, largest.row_scores(rows, bias, c[some], words))
+
+    alone = largest.in_threads(finish, 50)
+    for count in (2, 3, 64):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
+        assert torch.equal(largest.in_threads(finish, 50), alone)
+    assert largest.in_threads(lambda some: m[some, 0], 0).shape == (0,)

@@ -106,7 +106,10 @@ def test_a_wrong_key_in_a_study_is_an_error(tmp_path: Path) -> None:
         read_study(str(tmp_path / "s.toml"))
 
 
-@pytest.mark.parametrize("axis", ['"data.folder" = ["a", "b"]', '"training.validate_minutes" = [0.0, 15.0]', '"training.validate_epochs" = [1, 2]'])
+@pytest.mark.parametrize(
+    "axis",
+    ['"data.folder" = ["a", "b"]', '"training.validate_minutes" = [0.0, 15.0]', '"training.validate_epochs" = [1, 2]'],
+)
 def test_two_runs_of_one_name_are_refused(axis: str, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(f'[[grid]]\n"data.name" = "x"\n{axis}\n')
     with pytest.raises(UserError, match="both be called x-nce-d100"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from selfnorm.nn.largest import log_sums, row_scores, top_words
+from selfnorm.nn.largest import in_threads, log_sums, row_scores, top_words
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output, link_of
 
@@ -49,8 +49,12 @@ class TopExact(Normalizer):
 
     def _log_z(self, head: Output, c: Tensor) -> Tensor:
         m = link_of(head.link)(self.preview_scores(c))
-        words = top_words(m, self.count)
-        return log_sums(m, words, exact_scores(head, c, words))
+
+        def finish(some: slice) -> Tensor:
+            words = top_words(m[some], self.count)
+            return log_sums(m[some], words, exact_scores(head, c[some], words))
+
+        return in_threads(finish, len(c))
 
 
 def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:

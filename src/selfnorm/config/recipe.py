@@ -72,7 +72,7 @@ class Training:
     seed: int = 1  # of all random numbers
     threads: int = 1  # of torch; another number may change the last bits
     checkpoint_minutes: float = 3.0  # between checkpoints, from which a stopped training goes on
-    validate_epochs: int = 1  # validate after every so many epochs and after the last: exact log Z of a text costs V·d a word
+    validate_epochs: int = 1  # validate after every so many epochs, and after the last; it costs V·d a word
     validate_minutes: float = 0.0  # also validate within an epoch, for epochs of hours; 0 only at its end
     optimizer: str = ""  # of dense parameters: sgd or adamw; empty is the encoder's own. Word tables keep sparse SGD
     dense_rate: float = 0.001  # learning rate of adamw, with the same decay

@@ -7,6 +7,8 @@ took longer in batches than the exact sum. Where there is no C compiler, and on 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from torch import Tensor
 
 from selfnorm._util.isa import vector_flags
 from selfnorm._util.native import call, compile_library
+
+LEAST = 8  # contexts a thread should have
 
 
 @cache
@@ -26,6 +30,21 @@ def library() -> ctypes.CDLL | None:
 def _usable(*tensors: Tensor) -> ctypes.CDLL | None:
     plain = all(t.device.type == "cpu" and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
     return library() if plain else None
+
+
+def in_threads(work: Callable[[slice], Tensor], n: int) -> Tensor:
+    """work(rows) of all n rows, which are divided among as many threads as torch has: our C code uses one each."""
+    count = min(torch.get_num_threads(), n // LEAST) if library() else 1
+    if count < 2:
+        return work(slice(0, n))
+    size = -(-n // count)
+
+    def part(start: int) -> Tensor:
+        with torch.no_grad():  # which every thread decides for itself
+            return work(slice(start, min(start + size, n)))
+
+    with ThreadPoolExecutor(count) as pool:
+        return torch.cat(list(pool.map(part, range(0, n, size))))
 
 
 def top_words(m: Tensor, count: int) -> Tensor:
