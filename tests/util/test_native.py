@@ -70,6 +70,9 @@ def test_a_library_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     source.write_text("int one(void) { return 1; }")
     first = compile_library(source)
     assert first is not None and first.one() == 1
+    with monkeypatch.context() as patch:
+        patch.setenv("SELFNORM_NATIVE", "0")
+        assert compile_library(source) is None
     (made,) = (tmp_path / "cache" / "native").iterdir()
     before = made.stat().st_mtime_ns
     assert compile_library(source) is not None and made.stat().st_mtime_ns == before

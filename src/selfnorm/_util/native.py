@@ -26,15 +26,17 @@ FLAGS = ["-O3", "-shared", "-fPIC"]
 
 
 def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
-    """The shared library of a C file, or None where there is no compiler (CC, else cc) or it fails.
+    """The shared library of a C file, or None where there is no compiler (CC, else cc), it fails, or SELFNORM_NATIVE is 0.
 
     Its name in the cache holds the digest of compiler, flags and all C code beside the file, so that another version never
     meets an old library. A library that cannot be loaded is compiled again.
     """
+    if os.environ.get("SELFNORM_NATIVE") == "0":
+        return None
     command = shlex.split(os.environ.get("CC", "cc"))
     compiler = shutil.which(command[0]) if command else None
     if compiler is None:
-        log.info("There is no C compiler %s; torch's own products are used.", command[0] if command else "")
+        log.info("There is no C compiler %s; torch's own operations are used.", command[0] if command else "")
         return None
     command = [compiler, *command[1:], *FLAGS, *flags]
     try:
@@ -45,7 +47,7 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
         _compile(source, command, library)
         return ctypes.CDLL(str(library))
     except (OSError, UserError, subprocess.CalledProcessError) as error:
-        log.info("%s could not be compiled with %s (%s); torch's own products are used.", source.name, compiler, error)
+        log.info("%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, error)
         return None
 
 
