@@ -47,19 +47,24 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
         _compile(source, command, library)
         return ctypes.CDLL(str(library))
     except (OSError, UserError, subprocess.CalledProcessError) as error:
-        log.info("%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, error)
+        log.info(
+            "%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, error
+        )
         return None
 
 
-def call(library: ctypes.CDLL, name: str, *arguments: Tensor | int) -> None:
-    """Call a function of ours: whole numbers are passed as long, contiguous tensors by address. It returns 0 if memory is short."""
+def call(library: ctypes.CDLL, name: str, *arguments: Tensor | int | None) -> None:
+    """Call a function of ours: whole numbers are passed as long, contiguous tensors by address, None as NULL.
+
+    It returns 0 where memory is short.
+    """
     if not getattr(library, name)(*map(_as_c, arguments)):
         raise MemoryError(f"{name}: no memory for what it holds")
 
 
-def _as_c(value: Tensor | int) -> Any:
-    if isinstance(value, int):
-        return ctypes.c_long(value)
+def _as_c(value: Tensor | int | None) -> Any:
+    if value is None or isinstance(value, int):
+        return value if value is None else ctypes.c_long(value)
     assert value.device.type == "cpu" and value.is_contiguous()
     return ctypes.c_void_p(value.data_ptr())
 

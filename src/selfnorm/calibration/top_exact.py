@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from selfnorm.nn.largest import in_threads, log_sums, row_scores, top_words
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output, link_of
+from selfnorm.nn.reductions import in_threads, log_sum_replaced, row_scores, top_words
 
 HELD = 1 << 24  # bytes of scores held at a time: they are read several times, so they should stay in a cache
 
@@ -50,11 +50,14 @@ class TopExact(Normalizer):
     def _log_z(self, head: Output, c: Tensor) -> Tensor:
         m = link_of(head.link)(self.preview_scores(c))
 
-        def finish(some: slice) -> Tensor:
-            words = top_words(m[some], self.count)
-            return log_sums(m[some], words, exact_scores(head, c[some], words))
+        log_z = m.new_empty(len(m))
 
-        return in_threads(finish, len(c))
+        def finish(some: slice) -> None:
+            words = top_words(m[some], self.count)
+            log_z[some] = log_sum_replaced(m[some], words, exact_scores(head, c[some], words))
+
+        in_threads(finish, len(c))
+        return log_z
 
 
 def exact_scores(head: Output, c: Tensor, words: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from selfnorm._util.devices import is_host, to_host
-from selfnorm.nn.largest import scaled
+from selfnorm.nn.reductions import scaled
 
 ROWS, CONTEXTS = 63, 127  # the largest integers on either side
 BLOCK = 4096  # rows that are quantized at a time

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from selfnorm._util import devices
 from selfnorm.nn import amx
+from selfnorm.nn.reductions import log_sum, log_sum_and_mean
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
 SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
@@ -71,15 +72,9 @@ def log_z_in_blocks(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Exact log Z (N,) holding one block of scores at a time."""
     found = []
     for some in rows(len(c)):
-        parts = [_log_sum(scores(c[some], weight[b], bias[b])) for b in blocks(len(c[some]), len(weight))]
+        parts = [log_sum(scores(c[some], weight[b], bias[b])) for b in blocks(len(c[some]), len(weight))]
         found.append(torch.stack(parts, dim=1).logsumexp(1))
     return torch.cat(found) if found else c.new_zeros(0)
-
-
-def _log_sum(m: Tensor) -> Tensor:
-    """log Σ e^m of each row; m is overwritten."""
-    top = m.amax(dim=1, keepdim=True)
-    return m.sub_(top).exp_().sum(dim=1).log_() + top.squeeze(1)
 
 
 def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -207,9 +202,7 @@ def log_z_and_mean_score(c: Tensor, weight: Tensor, bias: Tensor, link: Any) -> 
     """log Z (N,) and Σ p·m (N,) under p = softmax(m), block by block; `link` is applied to the scores."""
     parts = []
     for b in blocks(len(c), len(weight)):
-        m = link(scores(c, weight[b], bias[b]))
-        log_z = m.logsumexp(1)
-        parts.append((log_z, torch.einsum("nv,nv->n", (m - log_z.unsqueeze(1)).exp_(), m)))
+        parts.append(log_sum_and_mean(link(scores(c, weight[b], bias[b]))))
     log_zs, means = (torch.stack(column, dim=1) for column in zip(*parts, strict=True))
     log_z = log_zs.logsumexp(1)
     return log_z, ((log_zs - log_z.unsqueeze(1)).exp() * means).sum(1)

@@ -1,7 +1,7 @@
-"""The largest of many scores, their exact values, and log-sum-exp over both; the C code is beside this file.
+"""What follows the product that makes scores (n, V): log-sum-exp, the mean score, the largest. The C code is beside this file.
 
-These are the parts of an estimate of log Z that follow its preview. torch's topk, its gathered rows and its passes over (n, V)
-took longer in batches than the exact sum. Where there is no C compiler, and on other devices, torch's operations are used.
+torch makes several passes over the scores for each of these. For estimates of log Z its topk and its gathered rows took longer
+in batches than the exact sum. Where there is no C compiler, and on other devices, torch's operations are used.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ def library() -> ctypes.CDLL | None:
 
 
 def _usable(*tensors: Tensor) -> ctypes.CDLL | None:
+    """The C code if it can take these tensors and no gradient is wanted."""
     plain = all(t.device.type == "cpu" and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
-    return library() if plain else None
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return library() if plain and not wanted else None
 
 
-def in_threads(work: Callable[[slice], Tensor], n: int) -> Tensor:
-    """work(rows) of all n rows, which are divided among as many threads as torch has: our C code uses one each."""
+def in_threads(work: Callable[[slice], None], n: int) -> None:
+    """Do work(rows) for all n rows, which are divided among as many threads as torch has: our C code uses one each."""
     count = min(torch.get_num_threads(), n // LEAST) if library() else 1
     if count < 2:
         return work(slice(0, n))
     size = -(-n // count)
 
-    def part(start: int) -> Tensor:
+    def part(start: int) -> None:
         with torch.no_grad():  # which every thread decides for itself
-            return work(slice(start, min(start + size, n)))
+            work(slice(start, min(start + size, n)))
 
     with ThreadPoolExecutor(count) as pool:
-        return torch.cat(list(pool.map(part, range(0, n, size))))
+        list(pool.map(part, range(0, n, size)))
 
 
 def top_words(m: Tensor, count: int) -> Tensor:
@@ -70,14 +72,43 @@ def row_scores(rows: Tensor, bias: Tensor, c: Tensor, words: Tensor) -> Tensor:
     return scores.add_(bias[words].float())
 
 
-def log_sums(m: Tensor, words: Tensor, exact: Tensor) -> Tensor:
+def log_sum(m: Tensor) -> Tensor:
+    """log Σ e^m (n,) over scores m (n, V), which may be changed."""
+    kernels = _usable(m)
+    if kernels is not None:
+        return _log_sums(kernels, m, None, None)[0]
+    top = m.amax(dim=1, keepdim=True)
+    return m.sub_(top).exp_().sum(dim=1).log_() + top.squeeze(1)
+
+
+def log_sum_and_mean(m: Tensor) -> tuple[Tensor, Tensor]:
+    """log Z = log Σ e^m (n,) over scores m (n, V), and the mean score Σ p·m (n,) under p = e^m / Z."""
+    kernels = _usable(m)
+    if kernels is not None:
+        return _log_sums(kernels, m, None, None, torch.empty(len(m)))
+    log_z = m.logsumexp(1)
+    return log_z, torch.einsum("nv,nv->n", (m - log_z.unsqueeze(1)).exp_(), m)
+
+
+def log_sum_replaced(m: Tensor, words: Tensor, exact: Tensor) -> Tensor:
     """log Σ e^m (n,) over the scores m (n, V), after those of `words` (n, k) are replaced by `exact` (n, k); m is changed."""
     kernels = _usable(m, exact)
     if kernels is None:
         return m.scatter_(1, words, exact).logsumexp(1)
-    log_z = m.new_empty(len(m))
-    call(kernels, "log_sums", *m.shape, words.shape[1], m, words.contiguous(), exact, log_z)
-    return log_z
+    return _log_sums(kernels, m, words.contiguous(), exact)[0]
+
+
+def _log_sums(
+    kernels: ctypes.CDLL, m: Tensor, words: Tensor | None, exact: Tensor | None, mean: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    log_z = torch.empty(len(m))
+
+    def part(some: slice) -> None:
+        w, e, mu = (None if t is None else t[some] for t in (words, exact, mean))
+        call(kernels, "log_sums", *m[some].shape, 0 if w is None else w.shape[1], m[some], w, e, log_z[some], mu)
+
+    in_threads(part, len(m))
+    return log_z, log_z if mean is None else mean
 
 
 def scaled(sums: Tensor, scale: Tensor, row_scale: Tensor, offset: Tensor) -> Tensor:

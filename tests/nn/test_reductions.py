@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from selfnorm.nn import largest
+from selfnorm.nn import reductions
 
 COMPILER = shutil.which(os.environ.get("CC", "cc")) is not None
 
@@ -20,7 +20,7 @@ COMPILER = shutil.which(os.environ.get("CC", "cc")) is not None
 @pytest.fixture(params=["c", "torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     if request.param == "torch":
-        monkeypatch.setattr(largest, "library", lambda: None)
+        monkeypatch.setattr(reductions, "library", lambda: None)
     elif not COMPILER:
         pytest.skip("needs a C compiler")
     yield request.param
@@ -32,7 +32,7 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.skipif(not COMPILER, reason="needs a C compiler")
 def test_the_c_code_compiles() -> None:
-    assert largest.library() is not None
+    assert reductions.library() is not None
 
 
 SIZES = [
@@ -50,7 +50,7 @@ SIZES = [
 @pytest.mark.parametrize("n, V, k", SIZES)
 def test_the_words_are_those_of_the_largest_scores(way: str, n: int, V: int, k: int) -> None:
     for m in (random(n, V), random(n, V).sort(1).values, random(n, V).sort(1, descending=True).values):
-        words = largest.top_words(m, k)
+        words = reductions.top_words(m, k)
         assert torch.equal(words.sort(1).values, m.topk(k, 1).indices.sort(1).values)
 
 
@@ -58,7 +58,7 @@ def test_the_words_are_those_of_the_largest_scores(way: str, n: int, V: int, k: 
 def test_equal_scores_are_taken_once_each(way: str, V: int) -> None:
     m = random(3, V).mul(2).round()  # a dozen different values
     for k in (1, V // 3, V):
-        words = largest.top_words(m, k)
+        words = reductions.top_words(m, k)
         assert all(len(set(row)) == k for row in words.tolist())
         assert torch.equal(m.gather(1, words).sort(1).values, m.topk(k, 1).values.sort(1).values)
 
@@ -68,7 +68,7 @@ def test_what_is_not_finite_does_not_disturb_the_others(way: str, V: int) -> Non
     m = random(3, V)
     m[0, 3], m[1, 5], m[2, ::2] = torch.inf, -torch.inf, -torch.inf
     for k in (1, 20, V):
-        words = largest.top_words(m, k)
+        words = reductions.top_words(m, k)
         assert torch.equal(m.gather(1, words).sort(1).values, m.topk(k, 1).values.sort(1).values)
         assert all(len(set(row)) == k for row in words.tolist())
 
@@ -77,7 +77,7 @@ def test_what_is_not_finite_does_not_disturb_the_others(way: str, V: int) -> Non
 def test_words_are_different_where_scores_are_not_numbers(way: str, many: int) -> None:
     m = random(2, 100)
     m[:, :many] = torch.nan
-    words = largest.top_words(m, 80)
+    words = reductions.top_words(m, 80)
     assert all(len(set(row)) == 80 and min(row) >= 0 and max(row) < 100 for row in words.tolist())
 
 
@@ -87,7 +87,9 @@ def test_the_sum_is_that_of_float64(way: str, n: int, V: int, k: int) -> None:
         m, exact = scale * random(n, V), scale * random(n, k, seed=1)
         words = m.topk(k, 1).indices
         expected = m.double().scatter(1, words, exact.double()).logsumexp(1)
-        assert torch.allclose(largest.log_sums(m.clone(), words, exact).double(), expected, atol=2e-5, rtol=1e-6)
+        assert torch.allclose(
+            reductions.log_sum_replaced(m.clone(), words, exact).double(), expected, atol=2e-5, rtol=1e-6
+        )
 
 
 @pytest.mark.parametrize("V", [5, 200])
@@ -96,7 +98,7 @@ def test_the_sum_hides_nothing_that_is_not_finite(way: str, V: int) -> None:
     m[0, 1], m[1], m[2, 2], m[3, 4] = torch.inf, -torch.inf, torch.nan, -torch.inf
     m[4, 0], m[4, 1] = torch.nan, torch.inf
     words = torch.full((5, 1), V - 1)
-    found = largest.log_sums(m.clone(), words, m.gather(1, words))
+    found = reductions.log_sum_replaced(m.clone(), words, m.gather(1, words))
     assert found[0] == torch.inf and found[1] == -torch.inf and found[2].isnan() and found[4].isnan()
     assert torch.allclose(found[3], m[3].logsumexp(0))
 
@@ -110,7 +112,7 @@ def test_scores_of_own_words_are_those_of_all_words(n: int, V: int, d: int, data
     expected = (c.double() @ rows.double().t() + bias.double()).gather(1, words)
     for given_c in (c, random(d, n, seed=2).t()):
         expected = (given_c.double() @ rows.double().t() + bias.double()).gather(1, words)
-        assert torch.allclose(largest.row_scores(rows, bias, given_c, words).double(), expected, atol=1e-4)
+        assert torch.allclose(reductions.row_scores(rows, bias, given_c, words).double(), expected, atol=1e-4)
 
 
 def test_rows_of_any_kind_are_taken(way: str) -> None:
@@ -118,7 +120,7 @@ def test_rows_of_any_kind_are_taken(way: str) -> None:
     words = torch.randint(50, (4, 9), generator=torch.Generator().manual_seed(3))
     for kind in (rows, rows.bfloat16(), rows.double(), random(24, 50).t()):
         expected = (c.double() @ kind.double().t() + bias.double().t()).gather(1, words)
-        found = largest.row_scores(kind, bias.to(kind.dtype), c, words)
+        found = reductions.row_scores(kind, bias.to(kind.dtype), c, words)
         assert found.dtype == torch.float32 and torch.allclose(found.double(), expected, atol=0.05)
 
 
@@ -127,18 +129,56 @@ def test_whole_sums_are_scaled_by_context_and_word(way: str) -> None:
     scale, row_scale, offset = random(3), random(70, seed=1), random(70, seed=2)
     expected = sums.double() * scale.double().unsqueeze(1) * row_scale.double() + offset.double()
     for kind in (sums, sums.float()):
-        assert torch.allclose(largest.scaled(kind.clone(), scale, row_scale, offset).double(), expected, rtol=1e-5)
+        assert torch.allclose(reductions.scaled(kind.clone(), scale, row_scale, offset).double(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n, V, k", SIZES)
+def test_log_z_and_the_mean_score_are_those_of_float64(way: str, n: int, V: int, k: int) -> None:
+    for scale in (1.0, 30.0):
+        m = scale * random(n, V)
+        p = m.double().softmax(1)
+        log_z, mean = reductions.log_sum_and_mean(m.clone())
+        for found in (log_z, reductions.log_sum(m.clone())):
+            assert torch.allclose(found.double(), m.double().logsumexp(1), atol=2e-5, rtol=1e-6)
+        assert torch.allclose(mean.double(), (p * m.double()).sum(1), atol=1e-4, rtol=1e-5)
+
+
+def test_sums_over_many_words_keep_their_digits(way: str) -> None:
+    m = random(1, 1_000_000) / 100
+    assert abs(float(reductions.log_sum(m.clone())) - float(m.double().logsumexp(1))) < 3e-6
+
+
+def test_impossible_words_leave_the_mean_score_as_it_is(way: str) -> None:
+    if way == "c":  # torch's product of 0 and -inf is not a number
+        m = random(2, 77)
+        m[:, ::3] = -torch.inf
+        possible = m[m > -torch.inf].view(2, -1)
+        log_z, mean = reductions.log_sum_and_mean(m.clone())
+        assert torch.allclose(log_z, possible.logsumexp(1))
+        assert torch.allclose(mean, (possible.softmax(1) * possible).sum(1), atol=1e-5)
+
+
+def test_gradients_are_not_lost() -> None:
+    m = random(3, 40).requires_grad_()
+    log_z, mean = reductions.log_sum_and_mean(m)
+    assert log_z.requires_grad and mean.requires_grad
 
 
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     m, rows, bias, c = random(50, 3000), random(3000, 16, seed=1), random(3000, seed=2), random(50, 16, seed=3)
 
-    def finish(some: slice) -> Tensor:
-        words = largest.top_words(m[some], 40)
-        return largest.log_sums(m[some].clone(), words, largest.row_scores(rows, bias, c[some], words))
+    def sums() -> list[Tensor]:
+        log_z = torch.empty(50)
 
-    alone = largest.in_threads(finish, 50)
+        def finish(some: slice) -> None:
+            words = reductions.top_words(m[some], 40)
+            exact = reductions.row_scores(rows, bias, c[some], words)
+            log_z[some] = reductions.log_sum_replaced(m[some].clone(), words, exact)
+
+        reductions.in_threads(finish, 50)
+        return [log_z, *reductions.log_sum_and_mean(m.clone())]
+
+    alone = sums()
     for count in (2, 3, 64):
         monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
-        assert torch.equal(largest.in_threads(finish, 50), alone)
-    assert largest.in_threads(lambda some: m[some, 0], 0).shape == (0,)
+        assert all(torch.equal(one, two) for one, two in zip(sums(), alone, strict=True))

@@ -1,5 +1,5 @@
-/* The largest scores of each context, their exact values, and log-sum-exp over both: what an estimate of log Z does after its
-   preview. Vectors are those of gcc and clang, on any processor; one thread. Each function returns 0 where memory is short. */
+/* What follows the product that makes scores (n, V): their largest, log-sum-exp, the mean score, and for estimates of log Z the
+   exact scores of the largest. Vectors are those of gcc and clang, on any processor; one thread. Each function returns 0 where memory is short. */
 
 #include <math.h>
 #include <stdint.h>
@@ -9,6 +9,7 @@
 #define SAMPLE 1024 /* scores from which a threshold is estimated */
 #define LANES 8     /* numbers of a vector */
 #define BLOCK 32    /* numbers handled side by side: four vectors */
+#define PIECE 4096  /* numbers whose sum is float32; the sum of these sums is float64 */
 
 typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t Whole __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -135,11 +136,15 @@ int row_scores(long n, long V, long d, long top, const float *rows, const float 
     return ok;
 }
 
-/* e^x for x at most 0; what is below -87 counts as -87, and nan stays nan. */
-static Floats exponential(Floats x) {
+/* x, or -87 where it is less: e^-87 is the smallest number that is not rounded coarsely. nan stays nan. */
+static Floats at_least_lowest(Floats x) {
     Floats lowest = (Floats){0} - 87.0f;
     Whole low = x < lowest;
-    x = (Floats)(((Whole)lowest & low) | ((Whole)x & ~low));
+    return (Floats)(((Whole)lowest & low) | ((Whole)x & ~low));
+}
+
+/* e^x for x from -87 to 0 */
+static Floats exponential(Floats x) {
     Floats n = (x * 1.44269504f + 12582912.0f) - 12582912.0f; /* the nearest whole number */
     Floats r = x - n * 0.693359375f + n * 2.12194440e-4f, p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f, p = p * r + 4.1665795894e-2f, p = p * r + 1.6666665459e-1f, p = p * r + 0.5f;
@@ -169,21 +174,34 @@ static float largest(const float *m, long n) {
     return best;
 }
 
-/* Σ e^(m - best) over n scores */
-static float sum_of_exponentials(const float *m, long n, float best) {
-    Floats p = {0}, q = p, r = p, t = p;
-    long w = 0;
-    for (; w + BLOCK <= n; w += BLOCK) {
-        p += exponential(at(m + w) - best), q += exponential(at(m + w + 8) - best);
-        r += exponential(at(m + w + 16) - best), t += exponential(at(m + w + 24) - best);
+typedef struct {
+    double sum, weighted;
+} Sums;
+
+/* Σ e^x and, if wanted, Σ e^x·x over x = m - best of n scores; x below -87 counts as -87. */
+static Sums exponentials(const float *m, long n, float best, int wanted) {
+    Sums all = {0, 0};
+    for (long from = 0; from < n; from += PIECE) {
+        long to = from + PIECE < n ? from + PIECE : n, w = from;
+        Floats p = {0}, q = p, r = p, t = p;
+        for (; w + LANES * 2 <= to; w += LANES * 2) {
+            Floats x = at_least_lowest(at(m + w) - best), y = at_least_lowest(at(m + w + LANES) - best);
+            Floats e = exponential(x), f = exponential(y);
+            p += e, q += f;
+            if (wanted) r += e * x, t += f * y;
+        }
+        all.sum += sum_of(p + q), all.weighted += sum_of(r + t);
+        for (; w < to; w++) {
+            float x = m[w] - best < -87.0f ? -87.0f : m[w] - best, e = expf(x);
+            all.sum += e, all.weighted += e * x;
+        }
     }
-    float total = sum_of((p + q) + (r + t));
-    for (; w < n; w++) total += expf(m[w] - best);
-    return total;
+    return all;
 }
 
-/* log_z (n) = log Σ e^m over the scores m (n, V), after those of `words` (n, top) are replaced by `exact`; m is changed. */
-int log_sums(long n, long V, long top, float *m, const int64_t *words, const float *exact, float *log_z) {
+/* log_z (n) = log Σ e^m over the scores m (n, V) after those of `words` (n, top) are replaced by `exact`, which changes m. If
+   `mean` (n) is not NULL it becomes Σ p·m for p = e^m / Σ e^m. */
+int log_sums(long n, long V, long top, float *m, const int64_t *words, const float *exact, float *log_z, float *mean) {
     for (long row = 0; row < n; row++) {
         float *scores = m + row * V;
         for (long i = 0; i < top; i++) scores[words[row * top + i]] = exact[row * top + i];
@@ -192,8 +210,12 @@ int log_sums(long n, long V, long top, float *m, const int64_t *words, const flo
             log_z[row] = best;
             for (long w = 0; w < V; w++)
                 if (scores[w] != scores[w]) log_z[row] = NAN;
-        } else
-            log_z[row] = best + logf(sum_of_exponentials(scores, V, best));
+            if (mean) mean[row] = NAN;
+        } else {
+            Sums found = exponentials(scores, V, best, mean != NULL);
+            log_z[row] = best + log(found.sum);
+            if (mean) mean[row] = best + found.weighted / found.sum;
+        }
     }
     return 1;
 }
