@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--test", nargs="+", required=True)
     parser.add_argument("--most", type=int, default=1 << 30, help="contexts of each test text")
     parser.add_argument("--fit-most", type=int, default=1 << 30, help="contexts that are fitted on")
+    parser.add_argument("--only", nargs="+", default=[], help="kinds of calibration, such as screen int8")
     parser.add_argument("--words", action="store_true", help="kinds and sizes for a word model")
     parser.add_argument("--to", type=Path)
     given = parser.parse_args()
@@ -69,6 +70,8 @@ def main() -> None:
     found: dict[str, Any] = {"command": command_line(), **environment(), "V": head.V, "d": head.d, "fit": given.fit}
     found |= {"fitted_on": len(fit), "rows": [], "times": {}}
     for kind, size in word_kinds(head.d) if given.words else KINDS:
+        if given.only and kind not in given.only:
+            continue
         g = sn.fit_normalizer(head, fit, kind, progress=False, **size)
         name = ", ".join([kind, *(f"{key} {value}" for key, value in size.items())])
         for text, (c, w) in tests.items():
