@@ -195,3 +195,27 @@ def test_contexts_without_variation_and_heads_with_a_normalizer_are_refused_or_e
         sn.fit_normalizer(head.with_normalizer(g), contexts(500), "shift")
     constant = sn.fit_normalizer(head, torch.ones(100, D), "screen", rank=4, top=16, preview="float32", progress=False)
     assert float(left(head, constant, torch.ones(3, D)).abs().max()) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["float32", "bf16", "int8"])
+def test_an_estimate_is_the_same_in_every_mode_of_torch(
+    kind: str, head: sn.Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    g = sn.fit_normalizer(head, contexts(400), "screen", rank=12, top=50, preview=kind, progress=False)
+    c = contexts(64, seed=5)
+    expected = g(c)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    with torch.inference_mode():
+        assert torch.equal(g(c), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.allclose(g(c), expected, atol=0.1)
+
+
+def test_more_exact_words_than_there_are_are_refused(head: sn.Output) -> None:
+    g = sn.fit_normalizer(head, contexts(400), "int8", progress=False)
+    tensors = dict(g.state_dict())
+    for top in (0, V + 1):
+        with pytest.raises(ValueError, match=f"{top} exact words of {V}"):
+            type(g)(head, {**tensors, "top": torch.tensor(top)})
+    with pytest.raises(ValueError, match="another head"):
+        type(g)(head, {**tensors, "row_scale": torch.ones(1)})

@@ -34,7 +34,7 @@ def uses_tiles() -> bool:
 
 
 def vector_flags() -> tuple[str, ...]:
-    """What tells a C compiler to use AVX2, where the CPU has it; other processors need no flag."""
+    """Compiler flags for AVX2 and FMA, where the CPU has them; other processors need none."""
     return ("-mavx2", "-mfma") if set(cpuinfo("flags").split()) >= {"avx2", "fma"} else ()
 
 

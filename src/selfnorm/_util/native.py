@@ -56,10 +56,10 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
 def call(library: ctypes.CDLL, name: str, *arguments: Tensor | int | None) -> None:
     """Call a function of ours: whole numbers are passed as long, contiguous tensors by address, None as NULL.
 
-    It returns 0 where memory is short.
+    MemoryError is raised where the function returns 0.
     """
     if not getattr(library, name)(*map(_as_c, arguments)):
-        raise MemoryError(f"{name}: no memory for what it holds")
+        raise MemoryError(f"{name}: out of memory")
 
 
 def _as_c(value: Tensor | int | None) -> Any:

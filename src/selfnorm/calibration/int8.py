@@ -30,7 +30,7 @@ class Int8(TopExact):
 
     def __init__(self, head: Output, tensors: dict[str, Tensor]) -> None:
         super().__init__(head, tensors)
-        if self.rows.shape != head.weight.shape:
+        if self.rows.shape != head.weight.shape or len(self.row_scale) != head.V:
             raise ValueError("rows of another head")
         self._rows = Int8Rows(self.rows, self.row_scale)
 

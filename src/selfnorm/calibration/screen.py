@@ -49,7 +49,13 @@ class Screen(TopExact):
 
     def __init__(self, head: Output, tensors: dict[str, Tensor]) -> None:
         super().__init__(head, tensors)
-        if len(self.preview) != head.V or len(self.mean) != head.d:
+        scales = head.V if self.kind == "int8" else 0
+        if (len(self.preview), len(self.offset), len(self.mean), len(self.row_scale)) != (
+            head.V,
+            head.V,
+            head.d,
+            scales,
+        ):
             raise ValueError("a preview of another head")
         self._rows = Int8Rows(self.preview, self.row_scale) if self.kind == "int8" else None
 
@@ -62,7 +68,7 @@ class Screen(TopExact):
         if self._rows is not None:
             return self._rows.scores(y, self.offset)
         if self.kind == "float32":
-            return torch.addmm(self.offset, y, self.preview.t())
+            return torch.addmm(self.offset, y, self.preview.t()).float()
         return (y.to(self.preview.dtype) @ self.preview.t()).float().add_(self.offset)
 
     def multiply_adds(self) -> float:

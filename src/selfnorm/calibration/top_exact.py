@@ -26,6 +26,8 @@ class TopExact(Normalizer):
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor.to(head.weight.device))
         self.count = int(tensors["top"])
+        if not 1 <= self.count <= head.V:
+            raise ValueError(f"{self.count} exact words of {head.V}")
         self._head = (head.without_normalizer(),)  # in a tuple: it is not a part of this module
 
     @property
@@ -49,14 +51,13 @@ class TopExact(Normalizer):
 
     def _log_z(self, head: Output, c: Tensor) -> Tensor:
         m = link_of(head.link)(self.preview_scores(c))
-
         log_z = m.new_empty(len(m))
 
         def finish(some: slice) -> None:
             words = top_words(m[some], self.count)
             log_z[some] = log_sum_replaced(m[some], words, exact_scores(head, c[some], words))
 
-        in_threads(finish, len(c))
+        in_threads(finish, m)
         return log_z
 
 

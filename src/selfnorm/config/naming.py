@@ -20,7 +20,7 @@ ALWAYS = {
     "criterion": ("name", "alpha", "gamma", "subset", "k", "noise", "power", "shared", "penalty"),
     "training": ("epochs", "batch", "steps", "learning_rate", "decay", "decay_after", "clip", "seed"),
 }
-NEVER = {  # where the text is, and what does not change the numbers
+NEVER = {  # where the text is, and what changes no weight
     "data": ("folder",),
     "training": ("threads", "checkpoint_minutes", "validate_epochs", "validate_minutes", "device"),
 }

@@ -1,7 +1,8 @@
-"""What follows the product that makes scores (n, V): log-sum-exp, the mean score, the largest. The C code is beside this file.
+"""Reductions over scores (n, V): log-sum-exp, mean score, largest words. The C code is beside this file.
 
 torch makes several passes over the scores for each of these. For estimates of log Z its topk and its gathered rows took longer
-in batches than the exact sum. Where there is no C compiler, and on other devices, torch's operations are used.
+in batches than the exact sum. Where there is no C compiler, on other devices, in other types than float32 and where gradients
+are wanted, torch's operations are used.
 """
 
 from __future__ import annotations
@@ -34,15 +35,17 @@ def _usable(*tensors: Tensor) -> ctypes.CDLL | None:
     return library() if plain and not wanted else None
 
 
-def in_threads(work: Callable[[slice], None], n: int) -> None:
-    """Do work(rows) for all n rows, which are divided among as many threads as torch has: our C code uses one each."""
-    count = min(torch.get_num_threads(), n // LEAST) if library() else 1
+def in_threads(work: Callable[[slice], None], m: Tensor) -> None:
+    """Do work(rows) for all rows of m. Where our C code does it, which uses one thread, they are divided among torch's threads."""
+    n = len(m)
+    count = min(torch.get_num_threads(), n // LEAST) if _usable(m) is not None else 1
     if count < 2:
         return work(slice(0, n))
     size = -(-n // count)
+    mode = torch.inference_mode if torch.is_inference_mode_enabled() else torch.no_grad  # each thread has its own
 
     def part(start: int) -> None:
-        with torch.no_grad():  # which every thread decides for itself
+        with mode():
             work(slice(start, min(start + size, n)))
 
     with ThreadPoolExecutor(count) as pool:
@@ -50,11 +53,12 @@ def in_threads(work: Callable[[slice], None], n: int) -> None:
 
 
 def top_words(m: Tensor, count: int) -> Tensor:
-    """The words (n, count) with the largest of the scores m (n, V), in no particular order."""
+    """The words (n, count) with the largest of the scores m (n, V), in no particular order; what is not a number comes last."""
     kernels = _usable(m)
     if kernels is None:
         return m.topk(count, dim=1, sorted=False).indices
-    words = torch.empty(len(m), count, dtype=torch.int64)
+    _require(count <= m.shape[1], f"{count} words of {m.shape[1]}")
+    words = m.new_empty(len(m), count, dtype=torch.int64)
     call(kernels, "top_words", *m.shape, count, m, words)
     return words
 
@@ -62,9 +66,14 @@ def top_words(m: Tensor, count: int) -> Tensor:
 def row_scores(rows: Tensor, bias: Tensor, c: Tensor, words: Tensor) -> Tensor:
     """w·c + b_w (n, k) of each context's own words (n, k), for rows (V, d) and c (n, d): no (n, k, d) tensor is held."""
     bias, c = bias.reshape(-1), c.float().contiguous()
-    scores = c.new_empty(words.shape, dtype=torch.float32)
+    scores = c.new_empty(words.shape)
     kernels = _usable(rows, bias, c)
     if kernels is not None:
+        fits = c.shape[1] == rows.shape[1] and len(bias) == len(rows) and len(words) == len(c)
+        _require(
+            fits and words.dtype == torch.int64,
+            f"rows {rows.shape}, bias {bias.shape}, contexts {c.shape}, {words.dtype}",
+        )
         call(kernels, "row_scores", len(c), *rows.shape, words.shape[1], rows, bias, c, words.contiguous(), scores)
         return scores
     for row, (one, w) in enumerate(zip(c, words, strict=True)):
@@ -73,21 +82,25 @@ def row_scores(rows: Tensor, bias: Tensor, c: Tensor, words: Tensor) -> Tensor:
 
 
 def log_sum(m: Tensor) -> Tensor:
-    """log Σ e^m (n,) over scores m (n, V), which may be changed."""
+    """log Σ e^m (n,) over scores m (n, V)."""
     kernels = _usable(m)
-    if kernels is not None:
-        return _log_sums(kernels, m, None, None)[0]
-    top = m.amax(dim=1, keepdim=True)
-    return m.sub_(top).exp_().sum(dim=1).log_() + top.squeeze(1)
+    if kernels is None:
+        return m.logsumexp(1)
+    log_z = m.new_empty(len(m))
+    in_threads(lambda some: _log_sums(kernels, m[some], log_z[some]), m)
+    return log_z
 
 
 def log_sum_and_mean(m: Tensor) -> tuple[Tensor, Tensor]:
     """log Z = log Σ e^m (n,) over scores m (n, V), and the mean score Σ p·m (n,) under p = e^m / Z."""
     kernels = _usable(m)
-    if kernels is not None:
-        return _log_sums(kernels, m, None, None, torch.empty(len(m)))
-    log_z = m.logsumexp(1)
-    return log_z, torch.einsum("nv,nv->n", (m - log_z.unsqueeze(1)).exp_(), m)
+    if kernels is None:
+        log_z = m.logsumexp(1)
+        p = (m - log_z.unsqueeze(1)).exp()
+        return log_z, torch.where(p > 0, p * m, 0.0).sum(1)  # an impossible word, with m = -inf, adds nothing
+    log_z, mean = m.new_empty(len(m)), m.new_empty(len(m))
+    in_threads(lambda some: _log_sums(kernels, m[some], log_z[some], mean=mean[some]), m)
+    return log_z, mean
 
 
 def log_sum_replaced(m: Tensor, words: Tensor, exact: Tensor) -> Tensor:
@@ -95,20 +108,22 @@ def log_sum_replaced(m: Tensor, words: Tensor, exact: Tensor) -> Tensor:
     kernels = _usable(m, exact)
     if kernels is None:
         return m.scatter_(1, words, exact).logsumexp(1)
-    return _log_sums(kernels, m, words.contiguous(), exact)[0]
+    fits = words.shape == exact.shape and len(words) == len(m) and words.dtype == torch.int64
+    _require(fits, f"scores {m.shape}, words {words.shape} {words.dtype}, exact {exact.shape}")
+    log_z = m.new_empty(len(m))
+    _log_sums(kernels, m, log_z, words.contiguous(), exact)
+    return log_z
 
 
 def _log_sums(
-    kernels: ctypes.CDLL, m: Tensor, words: Tensor | None, exact: Tensor | None, mean: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    log_z = torch.empty(len(m))
-
-    def part(some: slice) -> None:
-        w, e, mu = (None if t is None else t[some] for t in (words, exact, mean))
-        call(kernels, "log_sums", *m[some].shape, 0 if w is None else w.shape[1], m[some], w, e, log_z[some], mu)
-
-    in_threads(part, len(m))
-    return log_z, log_z if mean is None else mean
+    kernels: ctypes.CDLL,
+    m: Tensor,
+    log_z: Tensor,
+    words: Tensor | None = None,
+    exact: Tensor | None = None,
+    mean: Tensor | None = None,
+) -> None:
+    call(kernels, "log_sums", *m.shape, 0 if words is None else words.shape[1], m, words, exact, log_z, mean)
 
 
 def scaled(sums: Tensor, scale: Tensor, row_scale: Tensor, offset: Tensor) -> Tensor:
@@ -116,6 +131,18 @@ def scaled(sums: Tensor, scale: Tensor, row_scale: Tensor, offset: Tensor) -> Te
     kernels = _usable(scale, row_scale, offset)
     if kernels is None or sums.dtype != torch.int32:
         return sums.float().mul_(scale.unsqueeze(1)).mul_(row_scale).add_(offset)
-    m = torch.empty(sums.shape)
-    call(kernels, "scaled", *sums.shape, sums.contiguous(), scale, row_scale, offset, m)
+    _require(
+        sums.shape == (len(scale), len(row_scale)) and row_scale.shape == offset.shape,
+        f"sums {sums.shape}, scales {scale.shape} and {row_scale.shape}, offset {offset.shape}",
+    )
+    sums, m = sums.contiguous(), scale.new_empty(sums.shape)
+    in_threads(
+        lambda some: call(kernels, "scaled", *m[some].shape, sums[some], scale[some], row_scale, offset, m[some]), m
+    )
     return m
+
+
+def _require(true: bool, found: str) -> None:
+    """The C code reads by address: what does not fit must not reach it."""
+    if not true:
+        raise ValueError(f"these do not fit each other: {found}")

@@ -1,5 +1,4 @@
-/* What follows the product that makes scores (n, V): their largest, log-sum-exp, the mean score, and for estimates of log Z the
-   exact scores of the largest. Vectors are those of gcc and clang, on any processor; one thread. Each function returns 0 where memory is short. */
+/* Reductions over scores (n, V): log-sum-exp, mean score, largest words, and the exact scores of these for estimates of log Z. Vectors are those of gcc and clang, on any processor; one thread. Each function returns 0 where memory is short. */
 
 #include <math.h>
 #include <stdint.h>
@@ -38,7 +37,7 @@ static void select_largest(Word *a, long n, long k) {
                 a[i++] = a[j], a[j--] = one;
             }
         }
-        if (k <= j + 1)
+        if (k <= j)
             high = j;
         else if (k > i)
             low = i;
@@ -121,7 +120,7 @@ static float dot(const float *a, const float *b, long d) {
 int row_scores(long n, long V, long d, long top, const float *rows, const float *bias, const float *c, const int64_t *words,
                float *scores) {
     long all = n * top;
-    int32_t *start = calloc(V + 1, sizeof(int32_t)), *order = malloc((all + 1) * sizeof(int32_t));
+    int64_t *start = calloc(V + 1, sizeof(int64_t)), *order = malloc((all + 1) * sizeof(int64_t));
     int ok = start && order;
     if (ok) {
         for (long i = 0; i < all; i++) start[words[i] + 1]++;
@@ -210,7 +209,7 @@ int log_sums(long n, long V, long top, float *m, const int64_t *words, const flo
             log_z[row] = best;
             for (long w = 0; w < V; w++)
                 if (scores[w] != scores[w]) log_z[row] = NAN;
-            if (mean) mean[row] = NAN;
+            if (mean) mean[row] = log_z[row] < 0 ? 0 : NAN;
         } else {
             Sums found = exponentials(scores, V, best, mean != NULL);
             log_z[row] = best + log(found.sum);
