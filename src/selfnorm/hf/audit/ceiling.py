@@ -38,8 +38,8 @@ class Ceiling:
             verdict = f"{share} Worth it for scoring given tokens on a CPU: the head rivals the body."
         return [
             verdict,
-            "These are multiply-adds, an upper bound: screen and int8 take a quarter to two thirds of the time of exact log Z on a CPU "
-            "with a C compiler; without one, in batches of hundreds, often more than it.",
+            "These are multiply-adds, an upper bound: screen and int8 take a seventh to four fifths of the time of exact log Z on a CPU "
+            "with a C compiler, if d is some hundreds; without a compiler, in batches, often more than it.",
             "Nothing is gained for generation, greedy decoding and published perplexities, which need every logit or exact values, "
             "nor for choices between single tokens, where log Z cancels.",
         ]
