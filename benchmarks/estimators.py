@@ -27,7 +27,7 @@ from selfnorm._util.console import table
 from selfnorm._util.files import write_json
 from selfnorm._util.machine import command_line, environment
 from selfnorm.calibration.int8 import Int8
-from selfnorm.calibration.screen import Screen
+from selfnorm.calibration.screen import Screen, sketched
 from selfnorm.nn.int8 import Int8Rows
 from selfnorm.nn.normalizers import Mlp, Normalizer
 
@@ -87,7 +87,7 @@ def timed(V: int, d: int, batches: list[int], seconds: float) -> list[dict[str, 
 def screen(head: sn.Output, rng: torch.Generator) -> Normalizer:
     V, d, rank = head.V, head.d, head.d // 3
     rows, scale = Int8Rows.quantized(torch.randn(V, rank + 1, generator=rng), torch.ones(rank + 1))
-    project = torch.linalg.qr(torch.randn(d, d, generator=rng)).Q
+    project = torch.linalg.qr(torch.randn(d, d, generator=rng)).Q[:, : rank + sketched(d, rank)].contiguous()
     tensors = {"mean": torch.zeros(d), "project": project, "offset": torch.zeros(V), "factor": torch.ones(rank + 1)}
     return Screen(head, {**tensors, "preview": rows, "row_scale": scale, "top": torch.tensor(min(2048, V // 24))})
 
