@@ -116,6 +116,15 @@ def test_two_runs_of_one_name_are_refused(axis: str, tmp_path: Path) -> None:
         read_study(str(tmp_path / "s.toml"))
 
 
+def test_a_run_without_a_validation_yet_is_not_new(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[[grid]]\n"data.name" = "x"\n')
+    (run,) = read_study(str(tmp_path / "s.toml")).planned
+    assert progress_of(run, tmp_path).state == "new"
+    (tmp_path / run.name).mkdir()
+    (tmp_path / run.name / "checkpoint.safetensors").touch()
+    assert progress_of(run, tmp_path).state == "part"
+
+
 def test_a_text_of_ones_own_is_called_by_the_file_that_is_trained_on(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text('[recipe.data]\nfile = "a.txt"\n')
     assert read_study(str(tmp_path / "s.toml"), ["data.file=b.txt"]).planned[0].recipe.data.name == "b"

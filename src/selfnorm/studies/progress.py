@@ -31,8 +31,8 @@ def progress_of(run: Planned, root: Path) -> Progress:
     folder = root / run.name
     history = read_history(folder / "history.jsonl")
     measured = all(_written(folder / f"{step}.json") for step in run.then)
-    if not history:
-        return Progress("new", 0)
+    if not history:  # begun, if there is a checkpoint: the first validation is still to come
+        return Progress("part" if (folder / "checkpoint.safetensors").exists() else "new", 0)
     last, kept = history[-1], best_line(history) or history[-1]
     epochs = float(last["epoch"])
     trained = epochs >= run.recipe.training.epochs and (folder / "model.safetensors").exists()
