@@ -1,16 +1,18 @@
-"""A whole training step in float32 and in bf16 (`training.precision`), one thread: seconds and their ratio.
+"""A whole training step in float32 and in another `training.precision`: seconds and their ratio.
 
     python benchmarks/precision.py --to benchmarks/results/precision.json
+    python benchmarks/precision.py --with int16 --threads 1 2 --to benchmarks/results/precision-int16.json
 
-On a CPU with matrix tiles (AMX) bf16 uses our kernels (nn/amx), elsewhere torch's products. The two take turns step by step.
+On a CPU with matrix tiles (AMX) bf16 uses our kernels (nn/amx), elsewhere torch's products. int16 is for CPUs with AVX2. The two
+take turns step by step.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +25,7 @@ from selfnorm._util.memory import keep_freed_memory
 from selfnorm.config.recipe import CriterionSettings, Model, Training
 from selfnorm.criteria.build import make_criterion
 from selfnorm.data.windows import Windows
-from selfnorm.nn import amx
+from selfnorm.nn import amx, int16
 from selfnorm.nn.model import build
 from selfnorm.studies.bench.steps import zipf_counts
 from selfnorm.studies.bench.timing import interleaved
@@ -37,25 +39,26 @@ def main() -> None:
     parser.add_argument("--d", type=int, nargs="+", default=[100, 300, 650])
     parser.add_argument("--V", type=int, default=10_000)
     parser.add_argument("--criteria", nargs="+", default=["nce", "softmax"])
+    parser.add_argument("--with", dest="other", choices=["bf16", "int16"], default="bf16")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--to", type=Path)
     given = parser.parse_args()
-    torch.set_num_threads(1)
     keep_freed_memory()
-    rows: list[dict[str, Any]] = []
-    for d in given.d:
-        for criterion in given.criteria:
-            steps = {precision: steps_of(criterion, precision, given.V, d) for precision in ("float32", "bf16")}
-            seconds = interleaved({name: lambda it=it: next(it) for name, it in steps.items()}, given.rounds)
-            rows.append(
-                {"criterion": criterion, "d": d, "V": given.V, **seconds, "ratio": seconds["float32"] / seconds["bf16"]}
-            )
-    found = {"command": command_line(), **environment(), "amx": amx.library() is not None, "rows": rows}
+    both, rows = ("float32", given.other), []
+    for threads, d, criterion in product(given.threads, given.d, given.criteria):
+        torch.set_num_threads(threads)
+        steps = {precision: steps_of(criterion, precision, given.V, d) for precision in both}
+        seconds = interleaved({name: lambda it=it: next(it) for name, it in steps.items()}, given.rounds)
+        ratio = seconds["float32"] / seconds[given.other]
+        rows.append({"criterion": criterion, "d": d, "V": given.V, "threads": threads, **seconds, "ratio": ratio})
+    kernels = {"amx": amx.library() is not None, "int16": int16.library() is not None}
+    found = {"command": command_line(), **environment(), **kernels, "rows": rows}
     cells = [
-        [r["criterion"], str(r["d"]), *(f"{1000 * r[p]:.1f}" for p in ("float32", "bf16")), f"{r['ratio']:.2f}"]
+        [r["criterion"], str(r["d"]), str(r["threads"]), *(f"{1000 * r[p]:.1f}" for p in both), f"{r['ratio']:.2f}"]
         for r in rows
     ]
-    table(f"milliseconds a step, V = {given.V:,}", ["criterion", "d", "float32", "bf16", "ratio"], cells)
+    table(f"milliseconds a step, V = {given.V:,}", ["criterion", "d", "threads", *both, "ratio"], cells)
     if given.to:
         write_json(given.to, found)
 

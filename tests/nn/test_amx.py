@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from selfnorm._util.isa import uses_tiles
 from selfnorm.config.recipe import Model
 from selfnorm.nn import amx
-from selfnorm.nn.log_z import half_products, target_and_log_z
+from selfnorm.nn.log_z import target_and_log_z
 from selfnorm.nn.model import build
+from selfnorm.nn.precision import products_in
 
 pytestmark = pytest.mark.skipif(
     not uses_tiles() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a CPU with AMX and a C compiler"
@@ -82,7 +83,7 @@ def test_any_strides_are_read_rightly() -> None:
 
 def test_a_second_backward_makes_the_scores_again() -> None:
     c, weight, bias = (t.requires_grad_() for t in (random(6, 8), random(40, 8, seed=1), random(40, 1, seed=2)))
-    with half_products(True):
+    with products_in("bf16"):
         loss = target_and_log_z(c, weight, bias, torch.arange(6))[1].sum()
         loss.backward(retain_graph=True)
         first, c.grad = c.grad, None
@@ -99,7 +100,7 @@ def test_the_budget_counts_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(amx, "softmax", lambda *a, call=amx.softmax: (used.append("tiles"), call(*a))[1])
     for budget in (needed - 1, needed):
         monkeypatch.setattr("selfnorm.nn.log_z.BUDGET", budget)
-        with half_products(True):
+        with products_in("bf16"):
             target_and_log_z(c.requires_grad_(), weight, bias, torch.arange(3))
     assert used == ["tiles"]
 
@@ -123,13 +124,13 @@ def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int) -> N
 def test_log_z_and_its_gradients_are_those_of_float32() -> None:
     c, weight, bias = random(40, 50), random(300, 50, seed=1) / 5, random(300, 1, seed=2)
     w, found = torch.arange(40), {}
-    for half in (False, True):
+    for precision in ("float32", "bf16"):
         parts = [t.clone().requires_grad_() for t in (c, weight, bias)]
-        with half_products(half):
+        with products_in(precision):
             m, log_z = target_and_log_z(*parts, w)
             (log_z - m + 0.1 * log_z**2).sum().backward()
-        found[half] = [log_z.detach(), *(p.grad for p in parts)]
-    for one, two in zip(found[True], found[False], strict=True):
+        found[precision] = [log_z.detach(), *(p.grad for p in parts)]
+    for one, two in zip(found["bf16"], found["float32"], strict=True):
         assert 0 < off(one, two) < 0.01
 
 

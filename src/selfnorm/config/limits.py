@@ -40,7 +40,10 @@ def check(recipe: Recipe) -> None:
     )
     _require(t.optimizer in ("", "sgd", "adamw"), f'training.optimizer = "{t.optimizer}": choose sgd or adamw')
     check_device(t.device, "training.device")
-    _require(t.precision in ("float32", "bf16"), f'training.precision = "{t.precision}": choose float32 or bf16')
+    _require(
+        t.precision in ("float32", "bf16", "int16"),
+        f'training.precision = "{t.precision}": choose float32, bf16 or int16',
+    )
     _require(t.dense_rate > 0, f"training.dense_rate = {t.dense_rate}: it must be above 0")
     _require(
         1 <= m.d <= 10**5, f"model.d = {str(m.d)[:20]}: the number of units must be at least 1, and at most 100,000"

@@ -77,7 +77,9 @@ class Training:
     optimizer: str = ""  # of dense parameters: sgd or adamw; empty is the encoder's own. Word tables keep sparse SGD
     dense_rate: float = 0.001  # learning rate of adamw, with the same decay
     device: str = "auto"  # cpu, cuda, cuda:1, mps; auto is a GPU that CUDA finds, else the CPU
-    precision: str = "float32"  # of the products of the encoder and of exact log Z in training: float32 or bf16
+    precision: str = (
+        "float32"  # of products in training: float32, bf16 (encoder and exact log Z) or int16 (LSTM, on CPUs)
+    )
 
 
 @dataclass(frozen=True)

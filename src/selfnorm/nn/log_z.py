@@ -14,33 +14,29 @@ made in blocks of words instead: each row of W is read once a pass, and only N t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from selfnorm._util import devices
-from selfnorm.nn import amx
+from selfnorm.nn import amx, int16
+from selfnorm.nn.precision import products
 from selfnorm.nn.reductions import log_sum, log_sum_and_mean
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
 SLICE = 1 << 24  # bytes of scores held at a time when they are not kept
 PANEL = 1024  # words a product takes at a time: a panel of W and of the scores stays in the cache
+FEWEST = 100  # contexts for which packing all rows in int16 is worth it
 TINY = 1e-30  # a probability below this has lost digits: its logarithm is not trusted
 
-HALF: ContextVar[bool] = ContextVar("half", default=False)
+
+def _half() -> bool:
+    return products() == "bf16"
 
 
-@contextmanager
-def half_products(wanted: bool) -> Iterator[None]:
-    """In training, make the products of exact log Z in bf16 in this block; sums, log Z and gradients stay float32."""
-    before = HALF.set(wanted)
-    try:
-        yield
-    finally:
-        HALF.reset(before)
+def _fixed(c: Tensor, *others: Tensor) -> bool:
+    return products() == "int16" and len(c) >= FEWEST and int16.usable(c, *others)
 
 
 def blocks(N: int, V: int) -> Iterator[slice]:
@@ -81,7 +77,7 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
     """P (N, V) in the memory of the scores, m(w,c) and log Z."""
     m, place = _all_scores(c, weight, bias), w.unsqueeze(1)
     m_w = m.gather(1, place)
-    if HALF.get() or not devices.is_host(c.device):  # no waiting for the device to say whether digits were lost
+    if _half() or not devices.is_host(c.device):  # no waiting for the device to say whether digits were lost
         top = m.amax(1)
         P = torch.softmax(m, 1, out=m)
         return P, m_w.squeeze(1), top - P.amax(1).log()  # the largest probability is at least 1/V
@@ -95,10 +91,12 @@ def _probabilities(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[
 
 
 def _all_scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if _fixed(c, weight, bias):
+        return int16.product(c, weight.t(), bias.view(-1))
     m = c.new_empty(len(c), len(weight))
-    half = c.bfloat16() if HALF.get() else c
+    half = c.bfloat16() if _half() else c
     for b in panels(len(weight)):
-        if HALF.get():
+        if _half():
             torch.add(half @ weight[b].bfloat16().t(), bias[b].view(-1), out=m[:, b])
         else:
             torch.addmm(bias[b].view(-1), c, weight[b].t(), out=m[:, b])
@@ -119,15 +117,15 @@ class TargetAndLogZ(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-        tiles = HALF.get() and amx.usable(c, weight, bias) and amx.kept_bytes(len(c), *weight.shape) <= BUDGET
+        tiles = _half() and amx.usable(c, weight, bias) and amx.kept_bytes(len(c), *weight.shape) <= BUDGET
         fits = len(c) * len(weight) * c.element_size() <= BUDGET
-        ctx.kept = None
+        ctx.kept, ctx.fixed = None, _fixed(c, weight, bias)
         if tiles:
             log_z, ctx.kept = amx.softmax(c, weight, bias)
             m_w = _target(c, weight, bias, w)
         elif fits:
             ctx.kept, m_w, log_z = _probabilities(c, weight, bias, w)
-            ctx.kept = ctx.kept.bfloat16() if HALF.get() else ctx.kept
+            ctx.kept = ctx.kept.bfloat16() if _half() else ctx.kept
         else:
             m_w, log_z = _without_gradient(c, weight, bias, w)
         ctx.save_for_backward(c, weight, bias, w, log_z)
@@ -144,7 +142,10 @@ class TargetAndLogZ(torch.autograd.Function):
         elif ctx.kept is not None:
             P, ctx.kept = ctx.kept, None
             scaled, d_weight = c * s, torch.empty_like(weight)
-            if P.dtype == torch.bfloat16:
+            if ctx.fixed:
+                d_weight = int16.product(P.t(), scaled)
+                d_c, d_bias = int16.product(P, weight).mul_(s), P.t() @ s
+            elif P.dtype == torch.bfloat16:
                 d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
             else:
                 for b in panels(len(weight)):

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from selfnorm._util.devices import is_host
 from selfnorm.config.recipe import Model
-from selfnorm.nn import amx
+from selfnorm.nn import amx, int16
 from selfnorm.nn.encoders import State, drop
+from selfnorm.nn.precision import products
 
 
 class Recurrent(nn.Module):
@@ -66,6 +67,8 @@ def _layer(
 ) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:
     """A window (T, B, d) through a layer. On a CPU an LSTM is in bf16 only by our own kernels: torch's fails without AVX-512,
     and gains nothing with it."""
+    if products() == "int16" and isinstance(layer, nn.LSTM) and torch.is_grad_enabled() and int16.usable(x):
+        return int16.lstm(layer, x, state)
     if is_host(x.device) and isinstance(layer, nn.LSTM) and torch.is_autocast_enabled(x.device.type):
         if torch.is_grad_enabled() and amx.usable(x):
             return amx.lstm(layer, x, state)

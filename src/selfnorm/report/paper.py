@@ -17,7 +17,11 @@ from selfnorm.report.table import Table
 EXPECTED = Path(__file__).parent.parent / "studies" / "catalog" / "paper" / "expected.toml"
 SHOWN = {"mu_z": 3, "sigma_z": 3, "perplexity": 1, "u_perplexity": 1, "correlation": 2, "acc_n": 1, "delta_acc": 1}
 SHARED = {"window": "", "step": "noise words drawn per step"}  # two readings of the paper, which does not say
-PRECISION = {"": "", "precision=bf16": "trained with bf16 products"}  # what `others` of a signature may hold
+PRECISION = {  # what `others` of a signature may hold
+    "": "",
+    "precision=bf16": "trained with bf16 products",
+    "precision=int16": "trained with int16 products",
+}
 WHICH = ["data", "model", "d", "alpha"]
 MISSING_HEAD = ["table", *WHICH, "perplexity paper", "to run it"]
 

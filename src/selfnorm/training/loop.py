@@ -15,9 +15,9 @@ from selfnorm.config.recipe import Training
 from selfnorm.criteria.build import Criterion, Loss
 from selfnorm.data.windows import Window, Windows
 from selfnorm.nn.encoders import State, detach
-from selfnorm.nn.log_z import half_products
 from selfnorm.nn.model import LanguageModel
 from selfnorm.nn.output import widened
+from selfnorm.nn.precision import products_in
 from selfnorm.training.exchange import Exchange
 from selfnorm.training.optimizer import Optimizer
 from selfnorm.training.sgd import scale_of, total_norm
@@ -82,9 +82,9 @@ def backward(
 ) -> tuple[Loss, State]:
     """Leave a window's gradients in the parameters; returns its losses and the state after it."""
     half, (rng, dropout) = training.precision == "bf16", rngs
-    with torch.autocast(window.inputs.device.type, torch.bfloat16, enabled=half):
-        c, state = model.contexts(window.inputs, place.state, dropout)
-    with half_products(half):
+    with products_in(training.precision):
+        with torch.autocast(window.inputs.device.type, torch.bfloat16, enabled=half):
+            c, state = model.contexts(window.inputs, place.state, dropout)
         scale = 1 / len(window.batch.targets)
         return criterion.backward(model.output, widened(c) if half else c, window, rng, scale), state
 

@@ -24,6 +24,7 @@ from selfnorm.config.toml import SECTIONS, as_toml, read_recipe
 from selfnorm.criteria.build import make_criterion
 from selfnorm.data.corpus import Corpus, open_corpus
 from selfnorm.data.windows import Windows
+from selfnorm.nn import int16
 from selfnorm.registry.datasets import DATASETS
 from selfnorm.runs.folder import Run, create, refuse_foreign, stored_tokens
 from selfnorm.training.trainer import Trainer
@@ -114,6 +115,14 @@ def _say_where(recipe: Recipe, us: Processes) -> None:
         log.info("device: %s%s", us.device, several)
     if recipe.training.precision == "bf16" and is_host(us.device) and torch.backends.cpu.get_cpu_capability() == "AVX2":
         log.warning('training.precision = "bf16" is slower than float32 on this CPU: it has AVX2 and no bf16 products.')
+    if recipe.training.precision == "int16" and not _has_int16(recipe, us):
+        log.warning(
+            'training.precision = "int16" trains in float32 here: it is for LSTMs on a CPU with AVX2, and needs a C compiler.'
+        )
+
+
+def _has_int16(recipe: Recipe, us: Processes) -> bool:
+    return recipe.model.encoder == "lstm" and is_host(us.device) and int16.library() is not None
 
 
 def _located(data: Data, folder: Path) -> Data:

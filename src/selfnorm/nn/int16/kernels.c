@@ -1,0 +1,7 @@
+/* What Python calls: matrix products and LSTM layers in fixed point, on AVX2. Each function returns 0 where memory is short. */
+
+#include "products.h"
+#include "packing.h"
+
+#include "matrices.h"
+#include "lstm.h"

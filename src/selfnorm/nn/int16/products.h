@@ -1,0 +1,134 @@
+/* Products in fixed point for training on AVX2: float32 in, float32 out.
+
+   Each CHUNK of a row of A and each column of B is rounded to whole numbers within ±LIMIT times a scale of its own, its largest
+   number / LIMIT. Two 16-bit products are added in one instruction, which is twice as many as a float32 multiply-add makes. Sums
+   of a chunk fit 32 bits whatever the numbers are; they are added up in float32. Numbers 2k and 2k + 1 lie side by side, as a
+   pair. Rows of A are kept in blocks of ROWS: pair by pair the rows of the block. Columns of B are kept in panels of COLUMNS. */
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#define ROWS 5
+#define COLUMNS 16
+#define LIMIT 4095
+#define CHUNK 128
+#define DEPTH 6      /* chunks taken at a time, so that a panel stays in the first cache */
+#define GROUP 160000 /* bytes of A that stay in the second cache while a panel passes by */
+
+typedef struct {
+    int32_t *at;  /* pairs */
+    float *scale; /* of A: block by block, chunk by chunk, of each row; of B: of each column */
+} Packed;
+
+static long up(long x, long to) { return (x + to - 1) / to * to; }
+static long count(long x, long of) { return (x + of - 1) / of; }
+static void *room(long bytes) { return aligned_alloc(64, up(bytes + 64, 64)); }
+static long least(long a, long b) { return a < b ? a : b; }
+
+/* What the pair at `at` of the row r adds to that row's sums. In assembler: compilers keep half of the sums in memory. */
+#define ROW(at, r, x, y, s0, s1)                                                                                  \
+    "vpbroadcastd 20*" #at "+4*" #r "(%[a]), %[" #x "]\n\t"                                                         \
+    "vpmaddwd %[low], %[" #x "], %[" #y "]\n\tvpmaddwd %[high], %[" #x "], %[" #x "]\n\t"                          \
+    "vpaddd %[" #y "], %[" #s0 "], %[" #s0 "]\n\tvpaddd %[" #x "], %[" #s1 "], %[" #s1 "]\n\t"
+#define PAIR(at)                                                                                                 \
+    "vmovdqa 64*" #at "(%[b]), %[low]\n\tvmovdqa 64*" #at "+32(%[b]), %[high]\n\t"                               \
+    ROW(at, 0, x, y, s0, s1) ROW(at, 1, u, v, s2, s3) ROW(at, 2, x, y, s4, s5) ROW(at, 3, u, v, s6, s7) ROW(at, 4, x, y, s8, s9)
+#define ADD(code, pairs)                                                                                         \
+    __asm__(code                                                                                                 \
+            : [s0] "+x"(s[0]), [s1] "+x"(s[1]), [s2] "+x"(s[2]), [s3] "+x"(s[3]), [s4] "+x"(s[4]), [s5] "+x"(s[5]), \
+              [s6] "+x"(s[6]), [s7] "+x"(s[7]), [s8] "+x"(s[8]), [s9] "+x"(s[9]), [low] "=&x"(low),              \
+              [high] "=&x"(high), [x] "=&x"(x), [y] "=&x"(y), [u] "=&x"(u), [v] "=&x"(v)                         \
+            : [a] "r"(a), [b] "r"(b), "m"(*(const int32_t(*)[pairs * ROWS])a), "m"(*(const int32_t(*)[pairs * COLUMNS])b))
+
+/* The sums of a block and a panel, in the scale of the panel. */
+static void sums(long pairs, const int32_t *a, const float *scale, const int32_t *b, float *sum) {
+    for (long k = 0; k < pairs; k += CHUNK / 2, scale += ROWS) {
+        __m256i s[2 * ROWS], low, high, x, y, u, v;
+        long left = least(pairs - k, CHUNK / 2);
+        for (int r = 0; r < 2 * ROWS; r++) s[r] = _mm256_setzero_si256();
+        for (; left >= 4; left -= 4, a += 4 * ROWS, b += 4 * COLUMNS) ADD(PAIR(0) PAIR(1) PAIR(2) PAIR(3), 4);
+        for (; left > 0; left--, a += ROWS, b += COLUMNS) ADD(PAIR(0), 1);
+        for (int r = 0; r < 2 * ROWS; r++) {
+            __m256 now = _mm256_mul_ps(_mm256_cvtepi32_ps(s[r]), _mm256_set1_ps(scale[r / 2]));
+            _mm256_store_ps(sum + 8 * r, k ? _mm256_add_ps(_mm256_load_ps(sum + 8 * r), now) : now);
+        }
+    }
+}
+
+typedef struct {
+    long pairs, N;     /* half the numbers that are summed; columns of C */
+    long height, per;  /* rows of C come in groups of `height`, which are `per` blocks of A */
+    Packed A, B;
+    float *C;
+    long ldc;
+    const float *bias; /* (N) or NULL */
+    int add;           /* to the old C */
+} Product;
+
+/* Sums to C, in their scale; `more` are added to what is there. */
+static void store(const Product *p, long block, long panel, const float *sum, int more) {
+    long row = block / p->per * p->height + block % p->per * ROWS, rows = least(ROWS, p->height - block % p->per * ROWS);
+    long n = panel * COLUMNS, columns = least(COLUMNS, p->N - n);
+    for (long r = 0; r < rows; r++) {
+        float *to = p->C + (row + r) * p->ldc + n;
+        const float *b = p->B.scale + n, *from = sum + r * COLUMNS;
+        const float *start = more ? to : p->bias ? p->bias + n : NULL;
+        if (columns == COLUMNS)
+            for (int j = 0; j < COLUMNS; j += 8) {
+                __m256 now = _mm256_mul_ps(_mm256_load_ps(from + j), _mm256_load_ps(b + j));
+                _mm256_storeu_ps(to + j, start ? _mm256_add_ps(now, _mm256_loadu_ps(start + j)) : now);
+            }
+        else
+            for (long j = 0; j < columns; j++) to[j] = from[j] * b[j] + (start ? start[j] : 0);
+    }
+}
+
+/* C = A·B, + bias or + C, for some blocks of rows and some panels of columns. */
+static void multiply(const Product *p, long block0, long block1, long panel0, long panel1) {
+    float sum[ROWS * COLUMNS] __attribute__((aligned(64)));
+    long chunks = count(p->pairs, CHUNK / 2), group = GROUP / (least(p->pairs, DEPTH * CHUNK / 2) * ROWS * 4) + 1;
+    for (long chunk = 0; chunk < chunks; chunk += DEPTH) {
+        long k = chunk * CHUNK / 2, pairs = least(p->pairs - k, DEPTH * CHUNK / 2);
+        for (long g = block0; g < block1; g += group)
+            for (long panel = panel0; panel < panel1; panel++)
+                for (long block = g; block < least(g + group, block1); block++) {
+                    const int32_t *a = p->A.at + (block * p->pairs + k) * ROWS, *b = p->B.at + (panel * p->pairs + k) * COLUMNS;
+                    sums(pairs, a, p->A.scale + (block * chunks + chunk) * ROWS, b, sum);
+                    store(p, block, panel, sum, p->add || chunk);
+                }
+    }
+}
+
+/* Threads that do the same work on shares of it: OpenMP's, which are torch's. Without it there is one. */
+
+typedef struct {
+    int id, threads;
+} Member;
+
+typedef void Work(void *job, Member me);
+
+static long share(long n, Member me, int next) { return n * (me.id + next) / me.threads; }
+
+/* Go on when all have come here. */
+static void meet(void) {
+#ifdef _OPENMP
+#pragma omp barrier
+#endif
+}
+
+/* Do the work with up to so many threads. */
+static void together(Work *work, void *job, long threads) {
+#ifdef _OPENMP
+#pragma omp parallel num_threads((int)threads)
+    work(job, (Member){omp_get_thread_num(), omp_get_num_threads()});
+#else
+    (void)threads;
+    work(job, (Member){0, 1});
+#endif
+}

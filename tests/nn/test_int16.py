@@ -1,0 +1,138 @@
+"""Products and LSTM layers in fixed point: what torch computes in float64, up to the rounding of the operands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from selfnorm._util.isa import vector_flags
+from selfnorm.config.recipe import Model
+from selfnorm.nn import int16
+from selfnorm.nn.log_z import target_and_log_z
+from selfnorm.nn.model import build
+from selfnorm.nn.precision import products_in
+
+pytestmark = pytest.mark.skipif(
+    not vector_flags() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs AVX2 and a C compiler"
+)
+LIMIT = 4095  # the largest whole number an operand becomes
+
+
+def test_the_kernels_compile() -> None:
+    assert int16.library() is not None
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def off(found: Tensor, expected: Tensor) -> float:
+    return float((found.double() - expected.double()).norm() / expected.double().norm())
+
+
+def test_whole_numbers_are_multiplied_exactly() -> None:
+    """Operands whose largest number is LIMIT are kept as they are: the sums must be right to the last bit of float32."""
+    a, b = (random(*shape).mul(5).round() for shape in ((7, 300), (300, 35)))
+    a[:, ::128], b[::128], a[:, 1], b[1] = LIMIT, 0, 0, LIMIT
+    assert torch.equal(int16.product(a, b), a @ b)
+
+
+def test_the_largest_sums_do_not_overflow() -> None:
+    for sign in (1, -1):
+        a, b = torch.full((5, 1000), 3.0), torch.full((1000, 16), 0.25 * sign)
+        assert torch.allclose(int16.product(a, b), a @ b, rtol=1e-6)
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(1, 300), st.booleans(), st.booleans(), st.integers(1, 3))
+def test_products_of_any_shape(M: int, N: int, K: int, turned_a: bool, turned_b: bool, threads: int) -> None:
+    a, b, bias = random(M, K), random(K, N, seed=1), random(N, seed=2)
+    a, b = a.t().contiguous().t() if turned_a else a, b.t().contiguous().t() if turned_b else b
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = int16.product(a, b, bias)
+    finally:
+        torch.set_num_threads(before)
+    size = a.abs().amax(1, keepdim=True) * b.abs().amax(0, keepdim=True)
+    assert ((found - (a @ b + bias)).abs() <= 1.01 * K / LIMIT * size + 1e-5).all()
+
+
+def test_small_probabilities_beside_a_large_one_are_kept() -> None:
+    """Each chunk of a row has its own scale: the tail of a distribution is not rounded away by its peak."""
+    p = torch.full((1, 10_000), 1e-5)
+    p[0, 3] = 0.9
+    tail = torch.ones(10_000, 1)
+    tail[:128] = 0
+    assert off(int16.product(p, tail), p @ tail) < 1e-3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100), (2, 3, 180), (2, 9, 2)])
+def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int, threads: int) -> None:
+    torch.manual_seed(0)
+    layer, x, pull = nn.LSTM(d, d), random(T, B, d), random(T, B, d, seed=1)
+    state = (random(1, B, d, seed=2) / 2, random(1, B, d, seed=3))
+    found, before = {}, torch.get_num_threads()
+    torch.set_num_threads(threads)
+    for name, run in (("torch", lambda x: layer(x, state)), ("int16", lambda x: int16.lstm(layer, x, state))):
+        own = x.clone().requires_grad_()
+        layer.zero_grad()
+        y, (h, c) = run(own)
+        y.backward(pull)
+        found[name] = [y.detach(), h.detach(), c.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
+    torch.set_num_threads(before)
+    for one, two in zip(found["int16"], found["torch"], strict=True):
+        assert one.shape == two.shape and off(one, two) < 0.003
+
+
+def test_log_z_and_its_gradients_are_those_of_float32() -> None:
+    c, weight, bias = random(140, 50), random(300, 50, seed=1) / 5, random(300, 1, seed=2)
+    w, found = torch.arange(140), {}
+    for precision in ("float32", "int16"):
+        parts = [t.clone().requires_grad_() for t in (c, weight, bias)]
+        with products_in(precision):
+            m, log_z = target_and_log_z(*parts, w)
+        (log_z - m + 0.1 * log_z**2).sum().backward()
+        found[precision] = [log_z.detach(), *(p.grad for p in parts)]
+    for one, two in zip(found["int16"], found["float32"], strict=True):
+        assert 0 < off(one, two) < 0.003
+
+
+def test_what_is_not_a_number_is_not_hidden() -> None:
+    """A step is refused if its loss or gradient is not finite: rounding must not turn nan or inf into a number."""
+    for bad in (torch.nan, torch.inf):
+        x = random(20, 16)
+        x[3, 5] = bad
+        assert torch.isnan(int16.product(x, random(16, 40))[3]).all()
+        assert torch.isnan(int16.product(random(40, 20), x)[:, 5]).all()
+        layer = nn.LSTM(16, 16)
+        y, _ = int16.lstm(layer, x.view(4, 5, 16), None)
+        assert torch.isnan(y[0, 3]).all() and not torch.isnan(y[0, :3]).any()
+        y, _ = int16.lstm(layer, random(4, 5, 16), None)
+        y.backward(x.view(4, 5, 16))
+        assert torch.isnan(layer.weight_ih_l0.grad).any()
+
+
+def test_zeros_stay_zeros() -> None:
+    assert not int16.product(torch.zeros(3, 9), random(9, 4)).any()
+    assert not int16.product(random(3, 9), torch.zeros(9, 4)).any()
+
+
+def test_it_is_used_in_int16_training_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(int16, "_call", lambda name, *rest, call=int16._call: (calls.append(name), call(name, *rest)))
+    encoder = build(Model(d=8), 50, torch.Generator().manual_seed(1)).encoder
+    tokens = torch.zeros(2, 3, dtype=torch.long)
+    encoder(tokens, None)
+    with torch.no_grad(), products_in("int16"):
+        encoder(tokens, None)
+    assert not calls
+    with products_in("int16"):
+        encoder(tokens, None)[0].sum().backward()
+    assert calls == ["int16_lstm"] * 2 + ["int16_lstm_gradient"] * 2
