@@ -102,6 +102,7 @@ function drawIn(section) {
 
 const sections = [...document.querySelectorAll("details.section")];
 for (const section of sections) section.addEventListener("toggle", () => { if (section.open) drawIn(section); });
+if (sections.length <= 3 && !location.hash) sections[0].open = true;  // one text: its charts are what the page is for
 document.getElementById("open-all").addEventListener("click", () => sections.forEach(section => { section.open = true; }));
 document.getElementById("close-all").addEventListener("click", () => sections.forEach(section => { section.open = false; }));
 document.getElementById("theme").addEventListener("click", () => {
