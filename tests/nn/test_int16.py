@@ -80,13 +80,15 @@ def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int, thre
     state = (random(1, B, d, seed=2) / 2, random(1, B, d, seed=3))
     found, before = {}, torch.get_num_threads()
     torch.set_num_threads(threads)
-    for name, run in (("torch", lambda x: layer(x, state)), ("int16", lambda x: int16.lstm(layer, x, state))):
-        own = x.clone().requires_grad_()
-        layer.zero_grad()
-        y, (h, c) = run(own)
-        y.backward(pull)
-        found[name] = [y.detach(), h.detach(), c.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
-    torch.set_num_threads(before)
+    try:
+        for name, run in (("torch", lambda x: layer(x, state)), ("int16", lambda x: int16.lstm(layer, x, state))):
+            own = x.clone().requires_grad_()
+            layer.zero_grad()
+            y, (h, c) = run(own)
+            y.backward(pull)
+            found[name] = [y.detach(), h.detach(), c.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
+    finally:
+        torch.set_num_threads(before)
     for one, two in zip(found["int16"], found["torch"], strict=True):
         assert one.shape == two.shape and off(one, two) < 0.003
 
@@ -117,6 +119,14 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
         y, _ = int16.lstm(layer, random(4, 5, 16), None)
         y.backward(x.view(4, 5, 16))
         assert torch.isnan(layer.weight_ih_l0.grad).any()
+
+
+def test_empty_and_strided_operands() -> None:
+    bias = random(8)[::2]
+    assert torch.equal(int16.product(torch.zeros(3, 0), torch.zeros(0, 4), bias), bias.expand(3, 4))
+    assert int16.product(torch.zeros(0, 5), random(5, 4)).shape == (0, 4)
+    a, b = random(9, 12)[:, ::2], random(6, 1).expand(6, 4)
+    assert off(int16.product(a, b, bias), a @ b + bias) < 0.002
 
 
 def test_zeros_stay_zeros() -> None:

@@ -48,6 +48,17 @@ def compiler(folder: Path, body: str) -> str:
     return str(path)
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_flags_that_are_only_wished_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFNORM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    source = tmp_path / "code.c"
+    source.write_text("int one(void) { return 1; }")
+    library = compile_library(source, wished=("-fno-such-flag",))
+    assert library is not None and library.one() == 1
+    assert compile_library(source, "-fno-such-flag") is None
+
+
 def test_without_a_working_compiler_there_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFNORM_CACHE", str(tmp_path / "cache"))
     source = tmp_path / "code.c"

@@ -25,8 +25,10 @@ log = logging.getLogger("selfnorm")
 FLAGS = ["-O3", "-shared", "-fPIC"]
 
 
-def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
+def compile_library(source: Path, *flags: str, wished: tuple[str, ...] = ()) -> ctypes.CDLL | None:
     """The shared library of a C file, or None where there is no compiler (CC, else cc), it fails, or SELFNORM_NATIVE is 0.
+
+    Flags that are only wished, such as -fopenmp, are left out where the compiler fails with them.
 
     Its name in the cache holds the digest of compiler, flags and all C code beside the file, so that another version never
     meets an old library. A library that cannot be loaded is compiled again.
@@ -38,7 +40,7 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
     if compiler is None:
         log.info("There is no C compiler %s; torch's own operations are used.", command[0] if command else "")
         return None
-    command = [compiler, *command[1:], *FLAGS, *flags]
+    command = [compiler, *command[1:], *FLAGS, *flags, *wished]
     try:
         library = cache_folder() / "native" / f"{source.stem}-{_digest(source, compiler, command)}.so"
         if library.exists():
@@ -47,6 +49,9 @@ def compile_library(source: Path, *flags: str) -> ctypes.CDLL | None:
         _compile(source, command, library)
         return ctypes.CDLL(str(library))
     except (OSError, UserError, subprocess.CalledProcessError) as error:
+        if wished:
+            log.info("%s could not be compiled with %s; it does without.", source.name, " ".join(wished))
+            return compile_library(source, *flags)
         log.info(
             "%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, error
         )

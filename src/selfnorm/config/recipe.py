@@ -77,9 +77,7 @@ class Training:
     optimizer: str = ""  # of dense parameters: sgd or adamw; empty is the encoder's own. Word tables keep sparse SGD
     dense_rate: float = 0.001  # learning rate of adamw, with the same decay
     device: str = "auto"  # cpu, cuda, cuda:1, mps; auto is a GPU that CUDA finds, else the CPU
-    precision: str = (
-        "float32"  # of products in training: float32, bf16 (encoder and exact log Z) or int16 (LSTM, on CPUs)
-    )
+    precision: str = "float32"  # of products in training: float32, bf16, or int16 (LSTM and exact log Z, on a CPU)
 
 
 @dataclass(frozen=True)

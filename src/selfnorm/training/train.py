@@ -115,14 +115,19 @@ def _say_where(recipe: Recipe, us: Processes) -> None:
         log.info("device: %s%s", us.device, several)
     if recipe.training.precision == "bf16" and is_host(us.device) and torch.backends.cpu.get_cpu_capability() == "AVX2":
         log.warning('training.precision = "bf16" is slower than float32 on this CPU: it has AVX2 and no bf16 products.')
-    if recipe.training.precision == "int16" and not _has_int16(recipe, us):
-        log.warning(
-            'training.precision = "int16" trains in float32 here: it is for LSTMs on a CPU with AVX2, and needs a C compiler.'
+    if recipe.training.precision == "int16":
+        _require_int16(recipe.model.encoder, us)
+
+
+def _require_int16(encoder: str, us: Processes) -> None:
+    """A run that says int16 must not be trained in float32."""
+    if not is_host(us.device) or int16.library() is None:
+        raise UserError(
+            f'training.precision = "int16" needs a CPU with AVX2 and a C compiler (CC, else cc), without SELFNORM_NATIVE=0. '
+            f"The device here is {us.device}. Choose float32 or bf16."
         )
-
-
-def _has_int16(recipe: Recipe, us: Processes) -> bool:
-    return recipe.model.encoder == "lstm" and is_host(us.device) and int16.library() is not None
+    if encoder != "lstm":
+        log.info("int16 products: those of exact log Z only. The encoder %s is float32.", encoder)
 
 
 def _located(data: Data, folder: Path) -> Data:

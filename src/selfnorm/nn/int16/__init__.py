@@ -22,9 +22,7 @@ from selfnorm._util.native import call, compile_library
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where they cannot be used."""
     source, flags = Path(__file__).with_name("kernels.c"), vector_flags()
-    if not flags:
-        return None
-    return compile_library(source, *flags, "-fopenmp") or compile_library(source, *flags)  # without OpenMP: one thread
+    return compile_library(source, *flags, wished=("-fopenmp",)) if flags else None
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -35,6 +33,9 @@ def usable(*tensors: Tensor) -> bool:
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """a (M, K) · b (K, N) + bias (N,)."""
     (M, K), N = a.shape, b.shape[1]
+    bias = None if bias is None else bias.contiguous()
+    if 0 in (M, N, K):
+        return a @ b if bias is None else torch.addmm(bias, a, b)
     C = a.new_empty(M, N)
     _call("int16_product", M, N, K, *_stored(a), *_stored(b), bias, C, N)
     return C
