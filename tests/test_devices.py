@@ -254,7 +254,7 @@ def test_a_device_that_is_not_here_is_refused_with_those_that_are() -> None:
         devices.choose("cuda:99")
     with pytest.raises(UserError, match="choose auto, cpu"):
         read_recipe(None, ["training.device=gpu"])
-    with pytest.raises(UserError, match="float32 or bf16"):
+    with pytest.raises(UserError, match="float32, bf16 or int16"):
         read_recipe(None, ["training.precision=fp8"])
 
 
