@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from selfnorm._util.isa import uses_tiles
 from selfnorm._util.native import call, compile_library
+from selfnorm.nn import layers
+from selfnorm.nn.layers import up
 
 UNITS = ("amx-tile", "amx-bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512bf16", "fma", "prfchw")
 FLAGS = tuple(f"-m{unit}" for unit in UNITS)
@@ -32,7 +33,7 @@ def library() -> ctypes.CDLL | None:
 
 def usable(*tensors: Tensor) -> bool:
     """Are these float32 tensors of the CPU, and has it the tiles?"""
-    return all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors) and library() is not None
+    return layers.plain(*tensors) and library() is not None
 
 
 Kept = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -40,7 +41,7 @@ Kept = tuple[Tensor, Tensor, Tensor, Tensor]
 
 def kept_bytes(N: int, V: int, d: int) -> int:
     """What `softmax` keeps for its gradient: twice the probabilities, and the rows."""
-    return 2 * _up(V) * (2 * _up(N) + _up(d)) + 4 * N
+    return 2 * up(V) * (2 * up(N) + up(d)) + 4 * N
 
 
 def softmax(c: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Kept]:
@@ -49,8 +50,8 @@ def softmax(c: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Kept]:
     Kept are the probabilities by context and by word, up to a factor for each context, and the rows, all in bf16.
     """
     (N, d), V = c.shape, len(weight)
-    log_z, factor, wide, deep = c.new_empty(N), c.new_empty(N), _up(V), _up(N)
-    sizes = ((wide // 32, deep, 32), (wide, deep), (_up(d), wide))
+    log_z, factor, wide, deep = c.new_empty(N), c.new_empty(N), up(V), up(N)
+    sizes = ((wide // 32, deep, 32), (wide, deep), (up(d), wide))
     by_context, by_word, rows = (c.new_empty(size, dtype=torch.bfloat16) for size in sizes)
     kept = (factor, by_context, by_word, rows)
     _call("amx_softmax", N, V, d, c.contiguous(), weight.contiguous(), bias.reshape(-1), log_z, *kept)
@@ -68,40 +69,8 @@ def softmax_gradient(kept: Kept, c: Tensor, s: Tensor, V: int) -> tuple[Tensor, 
 
 
 def lstm(layer: nn.LSTM, x: Tensor, state: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """What the layer does to x (T, B, d); no gradient goes into the state before the window."""
-    zeros = x.new_zeros(x.shape[1:])
-    h, c = (zeros, zeros) if state is None else (part[0].detach().contiguous() for part in state)
-    y, cells = Lstm.apply(x.contiguous(), *layer.all_weights[0], h, c)  # type: ignore[no-untyped-call]
-    return y, (y[-1:].detach(), cells[-1:])
-
-
-class Lstm(torch.autograd.Function):
-    """(x (T, B, d), weights (4d, d), biases (4d), h and c (B, d)) -> y (T, B, d), cells (T, B, d)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor, h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        T, B, d = x.shape
-        y, cells, gates = torch.empty_like(x), torch.empty_like(x), x.new_empty(T * B, _up(4 * d))
-        _call("amx_lstm", T, B, d, x, w_x, w_h, b_x + b_h, h, c, y, gates, gates.stride(0), cells)
-        ctx.save_for_backward(x, w_x, w_h, h, c, y, gates, cells)
-        ctx.mark_non_differentiable(cells)
-        return y, cells
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, w_x, w_h, h, c, y, gates, cells = ctx.saved_tensors
-        dy, (T, B, d) = gradients[0].contiguous(), x.shape
-        dx, d_wx, d_wh, d_b = torch.empty_like(x), torch.empty_like(w_x), torch.empty_like(w_h), x.new_empty(4 * d)
-        saved = (x, w_x, w_h, h, c, y, gates, gates.stride(0), cells)
-        _call("amx_lstm_gradient", T, B, d, *saved, dy, dx, d_wx, d_wh, d_b)
-        return dx, d_wx, d_wh, d_b, d_b.clone(), None, None
-
-
-def _up(size: int) -> int:
-    """The next multiple of 32, a tile's length."""
-    return -(-size // 32) * 32
+    """What the layer does to x (T, B, d)."""
+    return layers.lstm(lambda name, *arguments: _call(f"amx_{name}", *arguments), layer, x, state)
 
 
 def _call(name: str, *arguments: Tensor | int) -> None:

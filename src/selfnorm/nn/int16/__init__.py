@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from selfnorm._util.isa import vector_flags
 from selfnorm._util.native import call, compile_library
+from selfnorm.nn import layers
 
 
 @cache
@@ -27,7 +27,7 @@ def library() -> ctypes.CDLL | None:
 
 def usable(*tensors: Tensor) -> bool:
     """Are these float32 tensors of the CPU, and can it take them?"""
-    return all(t.device.type == "cpu" and t.dtype == torch.float32 for t in tensors) and library() is not None
+    return layers.plain(*tensors) and library() is not None
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -50,35 +50,8 @@ def _stored(x: Tensor) -> tuple[int, Tensor, int]:
 
 
 def lstm(layer: nn.LSTM, x: Tensor, state: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """What the layer does to x (T, B, d); no gradient goes into the state before the window."""
-    zeros = x.new_zeros(x.shape[1:])
-    h, c = (zeros, zeros) if state is None else (part[0].detach().contiguous() for part in state)
-    y, cells = Lstm.apply(x.contiguous(), *layer.all_weights[0], h, c)  # type: ignore[no-untyped-call]
-    return y, (y[-1:].detach(), cells[-1:])
-
-
-class Lstm(torch.autograd.Function):
-    """(x (T, B, d), weights (4d, d), biases (4d), h and c (B, d)) -> y (T, B, d), cells (T, B, d)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor, b_h: Tensor, h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        T, B, d = x.shape
-        y, cells, gates = torch.empty_like(x), torch.empty_like(x), x.new_empty(T * B, 4 * d)
-        _call("int16_lstm", T, B, d, x, w_x, w_h, b_x + b_h, h, c, y, gates, gates.stride(0), cells)
-        ctx.save_for_backward(x, w_x, w_h, h, c, y, gates, cells)
-        ctx.mark_non_differentiable(cells)
-        return y, cells
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, w_x, w_h, h, c, y, gates, cells = ctx.saved_tensors
-        dy, (T, B, d) = gradients[0].contiguous(), x.shape
-        dx, d_wx, d_wh, d_b = torch.empty_like(x), torch.empty_like(w_x), torch.empty_like(w_h), x.new_empty(4 * d)
-        saved = (x, w_x, w_h, h, c, y, gates, gates.stride(0), cells)
-        _call("int16_lstm_gradient", T, B, d, *saved, dy, dx, d_wx, d_wh, d_b)
-        return dx, d_wx, d_wh, d_b, d_b.clone(), None, None
+    """What the layer does to x (T, B, d)."""
+    return layers.lstm(lambda name, *arguments: _call(f"int16_{name}", *arguments), layer, x, state)
 
 
 def _call(name: str, *arguments: Tensor | int | None) -> None:
