@@ -53,7 +53,7 @@ def main() -> None:
         ratio = seconds["float32"] / seconds[given.other]
         rows.append({"criterion": criterion, "d": d, "V": given.V, "threads": threads, **seconds, "ratio": ratio})
     kernels = {"amx": amx.library() is not None, "int16": int16.library() is not None}
-    found = {"command": command_line(), **environment(), **kernels, "rows": rows}
+    found = {"command": command_line(), **environment(), **kernels, "rows": rows, "errors": errors()}
     cells = [
         [r["criterion"], str(r["d"]), str(r["threads"]), *(f"{1000 * r[p]:.1f}" for p in both), f"{r['ratio']:.2f}"]
         for r in rows
@@ -61,6 +61,21 @@ def main() -> None:
     table(f"milliseconds a step, V = {given.V:,}", ["criterion", "d", "threads", *both, "ratio"], cells)
     if given.to:
         write_json(given.to, found)
+
+
+def errors() -> dict[str, dict[str, float]]:
+    """Relative errors of a product of the size of an LSTM's: of normal numbers, and where one row of the right matrix is 10,000
+    times as large as the others."""
+    a, b = torch.randn(400, 650, generator=make_rng(1)), torch.randn(650, 2600, generator=make_rng(2))
+    large = torch.cat([1e4 * b[:1], b[1:]])
+    found = {}
+    for name, right in (("normal numbers", b), ("one large row", large)):
+        exact = a.double() @ right.double()
+        tried = {"bf16": a.bfloat16().float() @ right.bfloat16().float()}
+        if int16.library() is not None:
+            tried["int16"] = int16.product(a, right)
+        found[name] = {kind: float((m - exact).norm() / exact.norm()) for kind, m in tried.items()}
+    return found
 
 
 def steps_of(criterion: str, precision: str, V: int, d: int) -> Iterator[Place]:

@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from selfnorm._util.isa import uses_tiles
 from selfnorm.config.recipe import Model
@@ -16,6 +15,8 @@ from selfnorm.nn.log_z import target_and_log_z
 from selfnorm.nn.model import build
 from selfnorm.nn.precision import products_in
 
+from .kernels import check_lstm, check_nan_in_lstm, off, random
+
 pytestmark = pytest.mark.skipif(
     not uses_tiles() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs a CPU with AMX and a C compiler"
 )
@@ -23,14 +24,6 @@ pytestmark = pytest.mark.skipif(
 
 def test_the_kernels_compile() -> None:
     assert amx.library() is not None
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def off(found: Tensor, expected: Tensor) -> float:
-    return float((found.double() - expected.double()).norm() / expected.double().norm())
 
 
 @pytest.mark.parametrize(
@@ -107,18 +100,7 @@ def test_the_budget_counts_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100), (2, 3, 180), (2, 9, 2)])
 def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int) -> None:
-    torch.manual_seed(0)
-    layer, x, pull = nn.LSTM(d, d), random(T, B, d), random(T, B, d, seed=1)
-    state = (random(1, B, d, seed=2) / 2, random(1, B, d, seed=3))
-    found = {}
-    for name, run in (("torch", lambda x: layer(x, state)), ("amx", lambda x: amx.lstm(layer, x, state))):
-        given = x.clone().requires_grad_()
-        layer.zero_grad()
-        y, (h, c) = run(given)
-        y.backward(pull)
-        found[name] = [y.detach(), h.detach(), c.detach(), given.grad, *(p.grad.clone() for p in layer.parameters())]
-    for one, two in zip(found["amx"], found["torch"], strict=True):
-        assert one.shape == two.shape and off(one, two) < 0.01
+    check_lstm(amx.lstm, T, B, d, 0.01)
 
 
 def test_log_z_and_its_gradients_are_those_of_float32() -> None:
@@ -142,12 +124,7 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
     weight = random(40, 16)
     weight[7, 2] = torch.nan
     assert torch.isnan(amx.softmax(random(20, 16), weight, torch.zeros(40, 1))[0]).all()
-    layer = nn.LSTM(16, 16)
-    y, _ = amx.lstm(layer, nan.view(4, 5, 16), None)
-    assert torch.isnan(y[0, 3]).all() and not torch.isnan(y[0, :3]).any()
-    y, _ = amx.lstm(layer, random(4, 5, 16), None)
-    y.backward(nan.view(4, 5, 16))
-    assert torch.isnan(layer.weight_ih_l0.grad).any()
+    check_nan_in_lstm(amx.lstm, nan)
 
 
 def test_tiles_are_used_in_bf16_training_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
 
 from selfnorm._util.isa import vector_flags
 from selfnorm.config.recipe import Model
@@ -18,22 +19,26 @@ from selfnorm.nn.log_z import target_and_log_z
 from selfnorm.nn.model import build
 from selfnorm.nn.precision import products_in
 
+from .kernels import check_lstm, check_nan_in_lstm, off, random
+
 pytestmark = pytest.mark.skipif(
     not vector_flags() or shutil.which(os.environ.get("CC", "cc")) is None, reason="needs AVX2 and a C compiler"
 )
 LIMIT = 4095  # the largest whole number an operand becomes
 
 
+@contextmanager
+def threads_of_torch(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_the_kernels_compile() -> None:
     assert int16.library() is not None
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def off(found: Tensor, expected: Tensor) -> float:
-    return float((found.double() - expected.double()).norm() / expected.double().norm())
 
 
 def test_whole_numbers_are_multiplied_exactly() -> None:
@@ -53,12 +58,8 @@ def test_the_largest_sums_do_not_overflow() -> None:
 def test_products_of_any_shape(M: int, N: int, K: int, turned_a: bool, turned_b: bool, threads: int) -> None:
     a, b, bias = random(M, K), random(K, N, seed=1), random(N, seed=2)
     a, b = a.t().contiguous().t() if turned_a else a, b.t().contiguous().t() if turned_b else b
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with threads_of_torch(threads):
         found = int16.product(a, b, bias)
-    finally:
-        torch.set_num_threads(before)
     size = a.abs().amax(1, keepdim=True) * b.abs().amax(0, keepdim=True)
     assert ((found - (a @ b + bias)).abs() <= 1.01 * K / LIMIT * size + 1e-5).all()
 
@@ -75,22 +76,8 @@ def test_small_probabilities_beside_a_large_one_are_kept() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("T, B, d", [(1, 1, 3), (5, 20, 37), (20, 20, 64), (3, 45, 100), (2, 3, 180), (2, 9, 2)])
 def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int, threads: int) -> None:
-    torch.manual_seed(0)
-    layer, x, pull = nn.LSTM(d, d), random(T, B, d), random(T, B, d, seed=1)
-    state = (random(1, B, d, seed=2) / 2, random(1, B, d, seed=3))
-    found, before = {}, torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for name, run in (("torch", lambda x: layer(x, state)), ("int16", lambda x: int16.lstm(layer, x, state))):
-            own = x.clone().requires_grad_()
-            layer.zero_grad()
-            y, (h, c) = run(own)
-            y.backward(pull)
-            found[name] = [y.detach(), h.detach(), c.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
-    finally:
-        torch.set_num_threads(before)
-    for one, two in zip(found["int16"], found["torch"], strict=True):
-        assert one.shape == two.shape and off(one, two) < 0.003
+    with threads_of_torch(threads):
+        check_lstm(int16.lstm, T, B, d, 0.003)
 
 
 def test_log_z_and_its_gradients_are_those_of_float32() -> None:
@@ -113,12 +100,7 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
         x[3, 5] = bad
         assert torch.isnan(int16.product(x, random(16, 40))[3]).all()
         assert torch.isnan(int16.product(random(40, 20), x)[:, 5]).all()
-        layer = nn.LSTM(16, 16)
-        y, _ = int16.lstm(layer, x.view(4, 5, 16), None)
-        assert torch.isnan(y[0, 3]).all() and not torch.isnan(y[0, :3]).any()
-        y, _ = int16.lstm(layer, random(4, 5, 16), None)
-        y.backward(x.view(4, 5, 16))
-        assert torch.isnan(layer.weight_ih_l0.grad).any()
+        check_nan_in_lstm(int16.lstm, x)
 
 
 def test_empty_and_strided_operands() -> None:
