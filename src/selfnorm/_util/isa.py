@@ -8,6 +8,8 @@ from pathlib import Path
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 # what our kernels on matrix tiles need
 TILES = {"amx_tile", "amx_bf16", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "3dnowprefetch"}
+# what our kernels on 16-bit numbers use beyond AVX2
+SHORT = {"avx512f": "-mavx512f", "avx512bw": "-mavx512bw", "avx512vl": "-mavx512vl", "avx512_vnni": "-mavx512vnni"}
 TILE_LEAF = 0x1D  # the page of cpuid that describes matrix tiles
 
 
@@ -36,6 +38,12 @@ def uses_tiles() -> bool:
 def vector_flags() -> tuple[str, ...]:
     """Compiler flags for AVX2 and FMA, where the CPU has them; other processors need none."""
     return ("-mavx2", "-mfma") if set(cpuinfo("flags").split()) >= {"avx2", "fma"} else ()
+
+
+def short_flags() -> tuple[str, ...]:
+    """Compiler flags for AVX-512 with dot products of 16-bit numbers (VNNI), where the CPU has them and the user lets us."""
+    found = not _avx2_only() and set(cpuinfo("flags").split()) >= set(SHORT)
+    return tuple(SHORT.values()) if found else ()
 
 
 def _avx2_only() -> bool:

@@ -1,7 +1,7 @@
 """Matrix products and LSTM layers in fixed point, for training on CPUs with AVX2; the C code is beside this file.
 
-Used if `training.precision` is "int16", the CPU has AVX2 and there is a C compiler. benchmarks/precision.py compares training
-steps with those in float32.
+Used if `training.precision` is "int16", the CPU has AVX2 and there is a C compiler. AVX-512 with VNNI is used where the CPU has
+it. benchmarks/precision.py compares training steps with those in float32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from selfnorm._util.isa import vector_flags
+from selfnorm._util.isa import short_flags, vector_flags
 from selfnorm._util.native import call, compile_library
 from selfnorm.nn import layers
 
@@ -22,7 +22,10 @@ from selfnorm.nn import layers
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where they cannot be used."""
     source, flags = Path(__file__).with_name("kernels.c"), vector_flags()
-    return compile_library(source, *flags, wished=("-fopenmp",)) if flags else None
+    if not flags:
+        return None
+    best = compile_library(source, *flags, *short_flags(), wished=("-fopenmp",))
+    return best if best is not None or not short_flags() else compile_library(source, *flags, wished=("-fopenmp",))
 
 
 def usable(*tensors: Tensor) -> bool:

@@ -1,30 +1,20 @@
 /* An LSTM layer as a whole, forward and backward, by a team of threads. */
 
-/* e^x for x within ±80; what is not a number stays so, because min and max return their second operand then. */
-static __m256 exponential(__m256 x) {
-    x = _mm256_max_ps(_mm256_set1_ps(-80), _mm256_min_ps(_mm256_set1_ps(80), x));
-    __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), 0);
-    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
-    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
-    __m256 p = _mm256_set1_ps(1.9875691500e-4f);
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.1665795894e-2f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
-    p = _mm256_fmadd_ps(_mm256_mul_ps(p, r), r, _mm256_add_ps(r, _mm256_set1_ps(1)));
-    __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
-    return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+/* e^x for x within ±80; what is not a number stays so. */
+static Reals exponential(Reals x) {
+    x = larger(all(-80), smaller(all(80), x));
+    Reals n = nearest(x * all(1.44269504f)), r = x - n * all(0.693359375f) + n * all(2.12194440e-4f);
+    Reals p = all(1.9875691500e-4f);
+    p = p * r + all(1.3981999507e-3f);
+    p = p * r + all(8.3334519073e-3f);
+    p = p * r + all(4.1665795894e-2f);
+    p = p * r + all(1.6666665459e-1f);
+    p = p * r + all(0.5f);
+    return (p * r * r + r + all(1)) * power_of_two(n);
 }
 
-static __m256 sigmoid(__m256 x) {
-    __m256 one = _mm256_set1_ps(1);
-    return _mm256_div_ps(one, _mm256_add_ps(one, exponential(_mm256_sub_ps(_mm256_setzero_ps(), x))));
-}
-
-static __m256 hyperbolic(__m256 x) { /* tanh x = 2 σ(2x) - 1 */
-    return _mm256_fmsub_ps(_mm256_set1_ps(2), sigmoid(_mm256_add_ps(x, x)), _mm256_set1_ps(1));
-}
+static Reals sigmoid(Reals x) { return all(1) / (all(1) + exponential(-x)); }
+static Reals hyperbolic(Reals x) { return all(2) * sigmoid(x + x) - all(1); } /* tanh x = 2 σ(2x) - 1 */
 
 typedef struct {
     long T, B, d, ld, wide; /* rows of gates are ld numbers apart, of their gradients `wide` */
@@ -40,13 +30,13 @@ static void activate(const Layer *l, long row) {
     long d = l->d;
     float *gate = l->gates + row * l->ld, *cell = l->cells + row * d, *out = l->y + row * d;
     const float *before = row < l->B ? l->c0 + row * d : cell - l->B * d;
-    for (long j = 0; j < d; j += 8) {
+    for (long j = 0; j < d; j += LANES) {
         long n = d - j;
         float *g = gate + j;
-        __m256 in = sigmoid(load(g, n)), keep = sigmoid(load(g + d, n)), new = hyperbolic(load(g + 2 * d, n)), open = sigmoid(load(g + 3 * d, n));
-        __m256 c = _mm256_fmadd_ps(keep, load(before + j, n), _mm256_mul_ps(in, new));
+        Reals in = sigmoid(load(g, n)), keep = sigmoid(load(g + d, n)), new = hyperbolic(load(g + 2 * d, n)), open = sigmoid(load(g + 3 * d, n));
+        Reals c = keep * load(before + j, n) + in * new;
         save(g, n, in), save(g + d, n, keep), save(g + 2 * d, n, new), save(g + 3 * d, n, open);
-        save(cell + j, n, c), save(out + j, n, _mm256_mul_ps(open, hyperbolic(c)));
+        save(cell + j, n, c), save(out + j, n, open * hyperbolic(c));
     }
 }
 
@@ -86,17 +76,17 @@ static void differentiate(const Layer *l, long row) {
     const float *gate = l->gates + row * l->ld, *cell = l->cells + row * d, *above = l->dy + row * d;
     const float *before = row < l->B ? l->c0 + row * d : cell - l->B * d;
     float *dg = l->dg + row * l->wide, *dh = l->dh + b * d, *dc = l->dc + b * d;
-    for (long j = 0; j < d; j += 8) {
+    for (long j = 0; j < d; j += LANES) {
         long n = d - j;
         const float *g = gate + j;
-        __m256 one = _mm256_set1_ps(1), in = load(g, n), keep = load(g + d, n), new = load(g + 2 * d, n), open = load(g + 3 * d, n);
-        __m256 tc = hyperbolic(load(cell + j, n)), gh = _mm256_add_ps(load(above + j, n), load(dh + j, n));
-        __m256 gc = _mm256_fmadd_ps(_mm256_mul_ps(gh, open), _mm256_fnmadd_ps(tc, tc, one), load(dc + j, n));
-        save(dg + j, n, _mm256_mul_ps(_mm256_mul_ps(gc, new), _mm256_mul_ps(in, _mm256_sub_ps(one, in))));
-        save(dg + d + j, n, _mm256_mul_ps(_mm256_mul_ps(gc, load(before + j, n)), _mm256_mul_ps(keep, _mm256_sub_ps(one, keep))));
-        save(dg + 2 * d + j, n, _mm256_mul_ps(_mm256_mul_ps(gc, in), _mm256_fnmadd_ps(new, new, one)));
-        save(dg + 3 * d + j, n, _mm256_mul_ps(_mm256_mul_ps(gh, tc), _mm256_mul_ps(open, _mm256_sub_ps(one, open))));
-        save(dc + j, n, _mm256_mul_ps(gc, keep));
+        Reals one = all(1), in = load(g, n), keep = load(g + d, n), new = load(g + 2 * d, n), open = load(g + 3 * d, n);
+        Reals tc = hyperbolic(load(cell + j, n)), gh = load(above + j, n) + load(dh + j, n);
+        Reals gc = gh * open * (one - tc * tc) + load(dc + j, n);
+        save(dg + j, n, gc * new * (in * (one - in)));
+        save(dg + d + j, n, gc * load(before + j, n) * (keep * (one - keep)));
+        save(dg + 2 * d + j, n, gc * in * (one - new * new));
+        save(dg + 3 * d + j, n, gh * tc * (open * (one - open)));
+        save(dc + j, n, gc * keep);
     }
 }
 
@@ -157,7 +147,7 @@ int int16_lstm_gradient(long threads, long T, long B, long d, const float *x, co
                         const float *c0, const float *y, const float *gates, long ld, const float *cells, const float *dy, float *dx,
                         float *d_wx, float *d_wh, float *d_bias) {
     long N = T * B, deep = 4 * d > N ? 4 * d : N;
-    Layer l = {.T = T, .B = B, .d = d, .ld = ld, .wide = up(4 * d, 8), .x = x, .w_x = w_x, .w_h = w_h, .h0 = h0, .c0 = c0, .dy = dy};
+    Layer l = {.T = T, .B = B, .d = d, .ld = ld, .wide = up(4 * d, LANES), .x = x, .w_x = w_x, .w_h = w_h, .h0 = h0, .c0 = c0, .dy = dy};
     l.y = (float *)y, l.gates = (float *)gates, l.cells = (float *)cells, l.dx = dx, l.d_wx = d_wx, l.d_wh = d_wh, l.d_bias = d_bias;
     l.dg = room(N * l.wide * 4), l.dh = room(B * d * 4), l.dc = room(B * d * 4), l.hs = room(N * d * 4);
     l.wx = packed(d, deep), l.wh = packed(d, deep), l.rows = packed(T * up(B, ROWS), 4 * d), l.turned = packed(4 * d, N);

@@ -1,9 +1,10 @@
-/* Products in fixed point for training on AVX2: float32 in, float32 out.
+/* Products in fixed point for training on AVX2 or AVX-512: float32 in, float32 out.
 
    Each CHUNK of a row of A and each column of B is rounded to whole numbers within ±LIMIT times a scale of its own, its largest
    number / LIMIT. Two 16-bit products are added in one instruction, which is twice as many as a float32 multiply-add makes. Sums
    of a chunk fit 32 bits whatever the numbers are; they are added up in float32. Numbers 2k and 2k + 1 lie side by side, as a
-   pair. Rows of A are kept in blocks of ROWS: pair by pair the rows of the block. Columns of B are kept in panels of COLUMNS. */
+   pair. Rows of A are kept in blocks of ROWS: pair by pair the rows of the block. Columns of B are kept in panels of COLUMNS.
+   What depends on the instructions is in avx2.h and avx512.h; both give the same sums. */
 
 #include <immintrin.h>
 #include <math.h>
@@ -14,8 +15,12 @@
 #include <omp.h>
 #endif
 
-#define ROWS 5
-#define COLUMNS 16
+#ifdef __AVX512VNNI__
+#include "avx512.h"
+#else
+#include "avx2.h"
+#endif
+
 #define LIMIT 4095
 #define CHUNK 128
 #define DEPTH 6      /* chunks taken at a time, so that a panel stays in the first cache */
@@ -31,32 +36,15 @@ static long count(long x, long of) { return (x + of - 1) / of; }
 static void *room(long bytes) { return aligned_alloc(64, up(bytes + 64, 64)); }
 static long least(long a, long b) { return a < b ? a : b; }
 
-/* What the pair at `at` of the row r adds to that row's sums. In assembler: compilers keep half of the sums in memory. */
-#define ROW(at, r, x, y, s0, s1)                                                                                  \
-    "vpbroadcastd 20*" #at "+4*" #r "(%[a]), %[" #x "]\n\t"                                                         \
-    "vpmaddwd %[low], %[" #x "], %[" #y "]\n\tvpmaddwd %[high], %[" #x "], %[" #x "]\n\t"                          \
-    "vpaddd %[" #y "], %[" #s0 "], %[" #s0 "]\n\tvpaddd %[" #x "], %[" #s1 "], %[" #s1 "]\n\t"
-#define PAIR(at)                                                                                                 \
-    "vmovdqa 64*" #at "(%[b]), %[low]\n\tvmovdqa 64*" #at "+32(%[b]), %[high]\n\t"                               \
-    ROW(at, 0, x, y, s0, s1) ROW(at, 1, u, v, s2, s3) ROW(at, 2, x, y, s4, s5) ROW(at, 3, u, v, s6, s7) ROW(at, 4, x, y, s8, s9)
-#define ADD(code, pairs)                                                                                         \
-    __asm__(code                                                                                                 \
-            : [s0] "+x"(s[0]), [s1] "+x"(s[1]), [s2] "+x"(s[2]), [s3] "+x"(s[3]), [s4] "+x"(s[4]), [s5] "+x"(s[5]), \
-              [s6] "+x"(s[6]), [s7] "+x"(s[7]), [s8] "+x"(s[8]), [s9] "+x"(s[9]), [low] "=&x"(low),              \
-              [high] "=&x"(high), [x] "=&x"(x), [y] "=&x"(y), [u] "=&x"(u), [v] "=&x"(v)                         \
-            : [a] "r"(a), [b] "r"(b), "m"(*(const int32_t(*)[pairs * ROWS])a), "m"(*(const int32_t(*)[pairs * COLUMNS])b))
-
 /* The sums of a block and a panel, in the scale of the panel. */
 static void sums(long pairs, const int32_t *a, const float *scale, const int32_t *b, float *sum) {
-    for (long k = 0; k < pairs; k += CHUNK / 2, scale += ROWS) {
-        __m256i s[2 * ROWS], low, high, x, y, u, v;
-        long left = least(pairs - k, CHUNK / 2);
-        for (int r = 0; r < 2 * ROWS; r++) s[r] = _mm256_setzero_si256();
-        for (; left >= 4; left -= 4, a += 4 * ROWS, b += 4 * COLUMNS) ADD(PAIR(0) PAIR(1) PAIR(2) PAIR(3), 4);
-        for (; left > 0; left--, a += ROWS, b += COLUMNS) ADD(PAIR(0), 1);
+    for (long k = 0; k < pairs; k += CHUNK / 2, scale += ROWS, a += CHUNK / 2 * ROWS, b += CHUNK / 2 * COLUMNS) {
+        Wholes s[2 * ROWS];
+        add_up(least(pairs - k, CHUNK / 2), a, b, s);
         for (int r = 0; r < 2 * ROWS; r++) {
-            __m256 now = _mm256_mul_ps(_mm256_cvtepi32_ps(s[r]), _mm256_set1_ps(scale[r / 2]));
-            _mm256_store_ps(sum + 8 * r, k ? _mm256_add_ps(_mm256_load_ps(sum + 8 * r), now) : now);
+            Reals now = to_reals(s[r]) * all(scale[r / 2]);
+            if (k) now += load(sum + LANES * r, LANES);
+            save(sum + LANES * r, LANES, now);
         }
     }
 }
@@ -80,9 +68,10 @@ static void store(const Product *p, long block, long panel, const float *sum, in
         const float *b = p->B.scale + n, *from = sum + r * COLUMNS;
         const float *start = more ? to : p->bias ? p->bias + n : NULL;
         if (columns == COLUMNS)
-            for (int j = 0; j < COLUMNS; j += 8) {
-                __m256 now = _mm256_mul_ps(_mm256_load_ps(from + j), _mm256_load_ps(b + j));
-                _mm256_storeu_ps(to + j, start ? _mm256_add_ps(now, _mm256_loadu_ps(start + j)) : now);
+            for (int j = 0; j < COLUMNS; j += LANES) {
+                Reals now = load(from + j, LANES) * load(b + j, LANES);
+                if (start) now += load(start + j, LANES);
+                save(to + j, LANES, now);
             }
         else
             for (long j = 0; j < columns; j++) to[j] = from[j] * b[j] + (start ? start[j] : 0);

@@ -1,0 +1,61 @@
+/* Vectors of 16 numbers, and the sums of a block and a panel with AVX-512 and its VNNI instructions. */
+
+#define LANES 16
+#define ROWS 10
+#define COLUMNS 32
+
+typedef __m512 Reals;
+typedef __m512i Wholes;
+
+static __mmask16 first(long n) { return n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1; }
+static Reals load(const float *x, long left) { return _mm512_maskz_loadu_ps(first(left), x); }
+static void save(float *to, long left, Reals x) { _mm512_mask_storeu_ps(to, first(left), x); }
+static void save_wholes(int32_t *to, long left, Wholes x) { _mm512_mask_storeu_epi32(to, first(left), x); }
+static void save_short(int16_t *to, Wholes x) { _mm256_storeu_si256((__m256i *)to, _mm512_cvtsepi32_epi16(x)); }
+static Reals all(float x) { return _mm512_set1_ps(x); }
+static Wholes whole(int32_t x) { return _mm512_set1_epi32(x); }
+static Reals smaller(Reals a, Reals b) { return _mm512_min_ps(a, b); } /* the second if either is not a number */
+static Reals larger(Reals a, Reals b) { return _mm512_max_ps(a, b); }
+static Reals nearest(Reals x) { return _mm512_roundscale_ps(x, 0); }
+static Wholes to_wholes(Reals x) { return _mm512_cvtps_epi32(x); }
+static Reals to_reals(Wholes x) { return _mm512_cvtepi32_ps(x); }
+static Wholes largest_each(Wholes a, Wholes b) { return _mm512_max_epi32(a, b); }
+static Wholes both(Wholes a, Wholes b) { return _mm512_and_si512(a, b); }
+static Wholes either(Wholes a, Wholes b) { return _mm512_or_si512(a, b); }
+static Wholes left_by(Wholes x, int bits) { return _mm512_slli_epi32(x, bits); }
+static Wholes bits_of(Reals x) { return _mm512_castps_si512(x); }
+static Reals power_of_two(Reals n) { return _mm512_scalef_ps(_mm512_set1_ps(1), n); }
+
+/* What the pair at `at` of the row r adds to that row's sums, the registers s0 and s1. In assembler: compilers keep some of the
+   20 sums in memory, and take at most 30 operands. */
+#define ROW(at, r, x, s0, s1)                                  \
+    "vpbroadcastd 40*" #at "+4*" #r "(%[a]), %%zmm" #x "\n\t"  \
+    "vpdpwssd %%zmm2, %%zmm" #x ", %%zmm" #s0 "\n\t"           \
+    "vpdpwssd %%zmm3, %%zmm" #x ", %%zmm" #s1 "\n\t"
+#define PAIR(at)                                                                                 \
+    "vmovdqa64 128*" #at "(%[b]), %%zmm2\n\tvmovdqa64 128*" #at "+64(%[b]), %%zmm3\n\t"          \
+    ROW(at, 0, 0, 12, 13) ROW(at, 1, 1, 14, 15) ROW(at, 2, 0, 16, 17) ROW(at, 3, 1, 18, 19)      \
+    ROW(at, 4, 0, 20, 21) ROW(at, 5, 1, 22, 23) ROW(at, 6, 0, 24, 25) ROW(at, 7, 1, 26, 27)      \
+    ROW(at, 8, 0, 28, 29) ROW(at, 9, 1, 30, 31)
+#define SUM(op, r, low, high) op(64 * 2 * r, low) op(64 * 2 * r + 64, high)
+#define SUMS(op)                                                                                 \
+    SUM(op, 0, 12, 13) SUM(op, 1, 14, 15) SUM(op, 2, 16, 17) SUM(op, 3, 18, 19) SUM(op, 4, 20, 21) \
+    SUM(op, 5, 22, 23) SUM(op, 6, 24, 25) SUM(op, 7, 26, 27) SUM(op, 8, 28, 29) SUM(op, 9, 30, 31)
+#define CLEAR(at, s) "vpxord %%zmm" #s ", %%zmm" #s ", %%zmm" #s "\n\t"
+#define STORE(at, s) "vmovdqa64 %%zmm" #s ", " #at "(%[s])\n\t"
+
+/* s[2r] and s[2r + 1]: sums over `left` pairs of row r of a block and 2 · 16 columns of a panel. */
+static void add_up(long left, const int32_t *a, const int32_t *b, Wholes *s) {
+    __asm__ volatile(SUMS(CLEAR)
+                     "sub $4, %[left]\n\tjl 2f\n"
+                     "1:\n\t" PAIR(0) PAIR(1) PAIR(2) PAIR(3)
+                     "add $160, %[a]\n\tadd $512, %[b]\n\tsub $4, %[left]\n\tjge 1b\n"
+                     "2:\n\tadd $4, %[left]\n\tjz 4f\n"
+                     "3:\n\t" PAIR(0)
+                     "add $40, %[a]\n\tadd $128, %[b]\n\tdec %[left]\n\tjnz 3b\n"
+                     "4:\n\t" SUMS(STORE)
+                     : [left] "+r"(left), [a] "+r"(a), [b] "+r"(b)
+                     : [s] "r"(s)
+                     : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",
+                       "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");
+}
