@@ -3,6 +3,7 @@
 #define LANES 8
 #define ROWS 5
 #define COLUMNS 16
+#define GROUP 160000 /* bytes of A that stay in the second cache while a panel passes by */
 
 typedef __m256 Reals;
 typedef __m256i Wholes;
@@ -19,6 +20,7 @@ static void save_wholes(int32_t *to, long left, Wholes x) {
     if (left >= 8) _mm256_storeu_si256((__m256i *)to, x);
     else _mm256_maskstore_epi32(to, first(left), x);
 }
+static Wholes load_wholes(const void *x) { return _mm256_loadu_si256(x); }
 static void save_short(int16_t *to, Wholes x) {
     __m128i low = _mm256_castsi256_si128(x), high = _mm256_extracti128_si256(x, 1);
     _mm_storeu_si128((__m128i *)to, _mm_packs_epi32(low, high));
@@ -37,6 +39,20 @@ static Wholes left_by(Wholes x, int bits) { return _mm256_slli_epi32(x, bits); }
 static Wholes bits_of(Reals x) { return _mm256_castps_si256(x); }
 static Reals power_of_two(Reals n) { /* for whole n within ±126 */
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23));
+}
+
+/* Rows to columns. */
+static inline void turn(Wholes *v) {
+    Wholes t[8];
+    for (int i = 0; i < 8; i += 2) t[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]), t[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+    for (int i = 0; i < 8; i += 4) {
+        v[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]), v[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
+        v[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]), v[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int j = 0; j < 4; j++) { /* half q of v[4i + j] belongs to column 4q + j, rows 4i to 4i + 3 */
+        t[j] = _mm256_permute2x128_si256(v[j], v[4 + j], 0x20), t[4 + j] = _mm256_permute2x128_si256(v[j], v[4 + j], 0x31);
+    }
+    for (int i = 0; i < 8; i++) v[i] = t[i];
 }
 
 /* What the pair at `at` of the row r adds to that row's sums. In assembler: compilers keep half of the sums in memory. */

@@ -3,6 +3,7 @@
 #define LANES 16
 #define ROWS 10
 #define COLUMNS 32
+#define GROUP 800000 /* bytes of A that stay in the second cache while a panel passes by */
 
 typedef __m512 Reals;
 typedef __m512i Wholes;
@@ -11,6 +12,7 @@ static __mmask16 first(long n) { return n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n)
 static Reals load(const float *x, long left) { return _mm512_maskz_loadu_ps(first(left), x); }
 static void save(float *to, long left, Reals x) { _mm512_mask_storeu_ps(to, first(left), x); }
 static void save_wholes(int32_t *to, long left, Wholes x) { _mm512_mask_storeu_epi32(to, first(left), x); }
+static Wholes load_wholes(const void *x) { return _mm512_loadu_si512(x); }
 static void save_short(int16_t *to, Wholes x) { _mm256_storeu_si256((__m256i *)to, _mm512_cvtsepi32_epi16(x)); }
 static Reals all(float x) { return _mm512_set1_ps(x); }
 static Wholes whole(int32_t x) { return _mm512_set1_epi32(x); }
@@ -25,6 +27,23 @@ static Wholes either(Wholes a, Wholes b) { return _mm512_or_si512(a, b); }
 static Wholes left_by(Wholes x, int bits) { return _mm512_slli_epi32(x, bits); }
 static Wholes bits_of(Reals x) { return _mm512_castps_si512(x); }
 static Reals power_of_two(Reals n) { return _mm512_scalef_ps(_mm512_set1_ps(1), n); }
+
+/* Rows to columns. */
+static inline void turn(Wholes *v) {
+    Wholes t[16];
+    for (int i = 0; i < 16; i += 2) t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]), t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    for (int i = 0; i < 16; i += 4) {
+        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]), v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]), v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+    for (int j = 0; j < 4; j++) { /* quarter q of v[4i + j] belongs to column 4q + j, rows 4i to 4i + 3 */
+        Wholes even = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88), odd = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xDD);
+        Wholes even_low = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88), odd_low = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xDD);
+        t[j] = _mm512_shuffle_i32x4(even, even_low, 0x88), t[8 + j] = _mm512_shuffle_i32x4(even, even_low, 0xDD);
+        t[4 + j] = _mm512_shuffle_i32x4(odd, odd_low, 0x88), t[12 + j] = _mm512_shuffle_i32x4(odd, odd_low, 0xDD);
+    }
+    for (int i = 0; i < 16; i++) v[i] = t[i];
+}
 
 /* What the pair at `at` of the row r adds to that row's sums, the registers s0 and s1. In assembler: compilers keep some of the
    20 sums in memory, and take at most 30 operands. */

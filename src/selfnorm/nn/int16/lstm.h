@@ -45,7 +45,7 @@ static void forward(void *job, Member me) {
     long d = l->d, B = l->B, N = l->T * B, pairs = count(d, 2), blocks = count(B, ROWS);
     long p0 = share(count(4 * d, COLUMNS), me, 0), p1 = share(count(4 * d, COLUMNS), me, 1);
     long b0 = share(blocks, me, 0), b1 = share(blocks, me, 1);
-    int16_t *line = l->line + me.id * up(4 * d, 64);
+    int16_t *line = l->line + me.id * line_of(4 * d);
     for (long p = p0; p < p1; p++) {
         long n = p * COLUMNS, some = least(COLUMNS, 4 * d - n);
         panel_of_rows(l->w_x + n * d, d, some, d, l->wx.at + n * pairs, l->wx.scale + n, line);
@@ -55,10 +55,10 @@ static void forward(void *job, Member me) {
         block_of_rows(l->x + b * ROWS * d, d, least(ROWS, N - b * ROWS), d, l->rows, b, line);
     for (long b = b0; b < b1; b++) block_of_rows(l->h0 + b * ROWS * d, d, least(ROWS, B - b * ROWS), d, l->state, b, line);
     meet();
-    Product p = {pairs, 4 * d, N, count(N, ROWS), l->rows, l->wx, l->gates, l->ld, l->bias, 0};
+    Product p = {pairs, 4 * d, N, count(N, ROWS), l->rows, l->wx, l->gates, l->ld, l->bias, 0, 0};
     multiply(&p, 0, p.per, p0, p1);
     for (long t = 0; t < l->T; t++) {
-        Product step = {pairs, 4 * d, B, blocks, l->state, l->wh, l->gates + t * B * l->ld, l->ld, NULL, 1};
+        Product step = {pairs, 4 * d, B, blocks, l->state, l->wh, l->gates + t * B * l->ld, l->ld, NULL, 1, t % 2};
         multiply(&step, 0, blocks, p0, p1);
         meet();
         for (long b = b0; b < b1; b++) {
@@ -95,7 +95,7 @@ static void backward(void *job, Member me) {
     long d = l->d, B = l->B, T = l->T, N = T * B, blocks = count(B, ROWS), panels = count(d, COLUMNS), pairs = count(4 * d, 2);
     long p0 = share(panels, me, 0), p1 = share(panels, me, 1), b0 = share(blocks, me, 0), b1 = share(blocks, me, 1);
     long g0 = share(count(4 * d, ROWS), me, 0), g1 = share(count(4 * d, ROWS), me, 1);
-    int16_t *line = l->line + me.id * up(4 * d, 64);
+    int16_t *line = l->line + me.id * line_of(4 * d);
     pack_columns(l->w_h, d, d, 4 * d, l->wh, p0, p1);
     pack_columns(l->w_x, d, d, 4 * d, l->wx, p0, p1);
     for (long t = T - 1; t >= 0; t--) {
@@ -106,11 +106,11 @@ static void backward(void *job, Member me) {
             block_of_rows(l->dg + (t * B + i) * l->wide, l->wide, some, 4 * d, now, b, line);
         }
         meet();
-        Product step = {pairs, d, B, blocks, now, l->wh, l->dh, d, NULL, 0};
+        Product step = {pairs, d, B, blocks, now, l->wh, l->dh, d, NULL, 0, t % 2};
         if (t) multiply(&step, 0, blocks, p0, p1);
         meet();
     }
-    Product p = {pairs, d, B, blocks, l->rows, l->wx, l->dx, d, NULL, 0};
+    Product p = {pairs, d, B, blocks, l->rows, l->wx, l->dx, d, NULL, 0, 0};
     multiply(&p, 0, T * blocks, p0, p1);
     long j0 = share(4 * d, me, 0), j1 = share(4 * d, me, 1);
     memset(l->d_bias + j0, 0, (j1 - j0) * 4);
@@ -124,7 +124,7 @@ static void backward(void *job, Member me) {
     pack_columns(l->hs, d, d, N, l->wh, p0, p1);
     meet();
     long all = count(4 * d, ROWS);
-    Product by_x = {deep, d, 4 * d, all, l->turned, l->wx, l->d_wx, d, NULL, 0}, by_h = {deep, d, 4 * d, all, l->turned, l->wh, l->d_wh, d, NULL, 0};
+    Product by_x = {deep, d, 4 * d, all, l->turned, l->wx, l->d_wx, d, NULL, 0, 0}, by_h = {deep, d, 4 * d, all, l->turned, l->wh, l->d_wh, d, NULL, 0, 0};
     multiply(&by_x, g0, g1, 0, panels);
     multiply(&by_h, g0, g1, 0, panels);
 }
@@ -135,7 +135,7 @@ int int16_lstm(long threads, long T, long B, long d, const float *x, const float
     Layer l = {.T = T, .B = B, .d = d, .ld = ld, .x = x, .w_x = w_x, .w_h = w_h, .bias = bias, .h0 = h0, .c0 = c0};
     l.y = y, l.gates = gates, l.cells = cells;
     l.wx = packed(4 * d, d), l.wh = packed(4 * d, d), l.rows = packed(T * B, d), l.state = packed(B, d);
-    l.line = room(up(4 * d, 64) * 2 * threads);
+    l.line = room(line_of(4 * d) * 2 * threads);
     int ok = made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.state) && l.line;
     if (ok) together(forward, &l, threads);
     release(&l.wx), release(&l.wh), release(&l.rows), release(&l.state), free(l.line);
@@ -151,7 +151,7 @@ int int16_lstm_gradient(long threads, long T, long B, long d, const float *x, co
     l.y = (float *)y, l.gates = (float *)gates, l.cells = (float *)cells, l.dx = dx, l.d_wx = d_wx, l.d_wh = d_wh, l.d_bias = d_bias;
     l.dg = room(N * l.wide * 4), l.dh = room(B * d * 4), l.dc = room(B * d * 4), l.hs = room(N * d * 4);
     l.wx = packed(d, deep), l.wh = packed(d, deep), l.rows = packed(T * up(B, ROWS), 4 * d), l.turned = packed(4 * d, N);
-    l.line = room(up(4 * d, 64) * 2 * threads);
+    l.line = room(line_of(4 * d) * 2 * threads);
     int ok = l.dg && l.dh && l.dc && l.hs && made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.turned) && l.line;
     if (ok) {
         memset(l.dh, 0, B * d * 4), memset(l.dc, 0, B * d * 4);

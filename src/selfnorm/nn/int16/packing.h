@@ -19,21 +19,36 @@ static int32_t largest_of(Wholes most) {
     return top;
 }
 
-/* A row of K numbers to 16-bit numbers, zeros up to a multiple of LANES; returns their scale. */
+/* A row of K numbers to 16-bit numbers, zeros up to a multiple of 2 · LANES; returns their scale. */
 static float rounded(const float *x, long K, int16_t *to) {
     Wholes most = whole(0);
     for (long k = 0; k < K; k += LANES) most = largest_each(most, sizes(load(x + k, K - k)));
     float by, scale = scale_of(largest_of(most), &by);
-    for (long k = 0; k < K; k += LANES) save_short(to + k, to_wholes(load(x + k, K - k) * all(by)));
+    for (long k = 0; k < up(K, 2 * LANES); k += LANES) save_short(to + k, to_wholes(load(x + k, K - k) * all(by)));
     return scale;
 }
 
-/* `some` rows of x, K numbers of each, as one of `wide` rows; `line` has room for up(K, 16) numbers. */
+/* Numbers of the memory that LANES rows of K rounded numbers take. */
+static long line_of(long K) { return LANES * up(K, 64); }
+
+/* `some` rows of x, K numbers of each, as one of `wide` rows; `line` has room for line_of(K) numbers. */
 static void from_rows(const float *x, long ldx, long some, long wide, long K, int32_t *to, float *scale, int16_t *line) {
-    for (long r = 0; r < wide; r++) {
-        if (r < some) scale[r] = rounded(x + r * ldx, K, line);
-        else memset(line, 0, up(K, 16) * 2), scale[r] = 0;
-        for (long k = 0; k < K; k += 2) memcpy(to + k / 2 * wide + r, line + k, 4);
+    long pairs = count(K, 2), next = up(K, 64);
+    for (long r0 = 0; r0 < wide; r0 += LANES) {
+        long rows = least(LANES, wide - r0);
+        for (long r = 0; r < LANES; r++) {
+            int there = r < rows && r0 + r < some;
+            float one = there ? rounded(x + (r0 + r) * ldx, K, line + r * next) : 0;
+            if (!there) memset(line + r * next, 0, next * 2);
+            if (r < rows) scale[r0 + r] = one;
+        }
+        for (long k = 0; k < pairs; k += LANES) {
+            Wholes v[LANES];
+            for (int r = 0; r < LANES; r++) v[r] = load_wholes(line + r * next + 2 * k);
+            turn(v);
+            for (long i = 0; i < least(LANES, pairs - k); i++) /* what is too much is overwritten by the next */
+                save_wholes(to + (k + i) * wide + r0, k + i + 1 < pairs ? LANES : rows, v[i]);
+        }
     }
 }
 

@@ -24,7 +24,6 @@
 #define LIMIT 4095
 #define CHUNK 128
 #define DEPTH 6      /* chunks taken at a time, so that a panel stays in the first cache */
-#define GROUP 160000 /* bytes of A that stay in the second cache while a panel passes by */
 
 typedef struct {
     int32_t *at;  /* pairs */
@@ -57,6 +56,7 @@ typedef struct {
     long ldc;
     const float *bias; /* (N) or NULL */
     int add;           /* to the old C */
+    int back;          /* panels from the last to the first: what was read last is still in the cache */
 } Product;
 
 /* Sums to C, in their scale; `more` are added to what is there. */
@@ -85,8 +85,9 @@ static void multiply(const Product *p, long block0, long block1, long panel0, lo
     for (long chunk = 0; chunk < chunks; chunk += DEPTH) {
         long k = chunk * CHUNK / 2, pairs = least(p->pairs - k, DEPTH * CHUNK / 2);
         for (long g = block0; g < block1; g += group)
-            for (long panel = panel0; panel < panel1; panel++)
+            for (long n = panel0; n < panel1; n++)
                 for (long block = g; block < least(g + group, block1); block++) {
+                    long panel = p->back ? panel0 + panel1 - 1 - n : n;
                     const int32_t *a = p->A.at + (block * p->pairs + k) * ROWS, *b = p->B.at + (panel * p->pairs + k) * COLUMNS;
                     sums(pairs, a, p->A.scale + (block * chunks + chunk) * ROWS, b, sum);
                     store(p, block, panel, sum, p->add || chunk);
