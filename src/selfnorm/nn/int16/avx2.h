@@ -3,7 +3,7 @@
 #define LANES 8
 #define ROWS 5
 #define COLUMNS 16
-#define GROUP 160000 /* bytes of A that stay in the second cache while a panel passes by */
+#define GROUP 16 /* blocks of A that stay in the second cache while panels pass by */
 
 typedef __m256 Reals;
 typedef __m256i Wholes;
@@ -33,6 +33,12 @@ static Reals nearest(Reals x) { return _mm256_round_ps(x, 0); }
 static Wholes to_wholes(Reals x) { return _mm256_cvtps_epi32(x); }
 static Reals to_reals(Wholes x) { return _mm256_cvtepi32_ps(x); }
 static Wholes largest_each(Wholes a, Wholes b) { return _mm256_max_epi32(a, b); }
+static int32_t largest_of(Wholes x) {
+    int32_t lane[8], top = 0;
+    _mm256_storeu_si256((__m256i *)lane, x);
+    for (int i = 0; i < 8; i++) top = lane[i] > top ? lane[i] : top;
+    return top;
+}
 static Wholes both(Wholes a, Wholes b) { return _mm256_and_si256(a, b); }
 static Wholes either(Wholes a, Wholes b) { return _mm256_or_si256(a, b); }
 static Wholes left_by(Wholes x, int bits) { return _mm256_slli_epi32(x, bits); }
@@ -76,4 +82,16 @@ static inline void add_up(long left, const int32_t *a, const int32_t *b, Wholes 
     for (int r = 0; r < 2 * ROWS; r++) s[r] = whole(0);
     for (; left >= 4; left -= 4, a += 4 * ROWS, b += 4 * COLUMNS) ADD(PAIR(0) PAIR(1) PAIR(2) PAIR(3), 4);
     for (; left > 0; left--, a += ROWS, b += COLUMNS) ADD(PAIR(0), 1);
+}
+
+/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. */
+static inline void add_tile(Terms t, const float *from, long ld, float *to, long ldc) {
+    Wholes s[2 * ROWS];
+    add_up(t.pairs, t.a, t.b, s);
+    Reals low = load(t.b_scale, LANES), high = load(t.b_scale + LANES, LANES);
+    for (int r = 0; r < ROWS; r++, from += ld, to += ldc) {
+        Reals scale = all(t.a_scale[r]);
+        save(to, LANES, to_reals(s[2 * r]) * scale * low + load(from, LANES));
+        save(to + LANES, LANES, to_reals(s[2 * r + 1]) * scale * high + load(from + LANES, LANES));
+    }
 }

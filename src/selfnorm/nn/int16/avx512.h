@@ -3,7 +3,7 @@
 #define LANES 16
 #define ROWS 10
 #define COLUMNS 32
-#define GROUP 800000 /* bytes of A that stay in the second cache while a panel passes by */
+#define GROUP 40 /* blocks of A that stay in the second cache while panels pass by */
 
 typedef __m512 Reals;
 typedef __m512i Wholes;
@@ -22,6 +22,7 @@ static Reals nearest(Reals x) { return _mm512_roundscale_ps(x, 0); }
 static Wholes to_wholes(Reals x) { return _mm512_cvtps_epi32(x); }
 static Reals to_reals(Wholes x) { return _mm512_cvtepi32_ps(x); }
 static Wholes largest_each(Wholes a, Wholes b) { return _mm512_max_epi32(a, b); }
+static int32_t largest_of(Wholes x) { return _mm512_reduce_max_epi32(x); }
 static Wholes both(Wholes a, Wholes b) { return _mm512_and_si512(a, b); }
 static Wholes either(Wholes a, Wholes b) { return _mm512_or_si512(a, b); }
 static Wholes left_by(Wholes x, int bits) { return _mm512_slli_epi32(x, bits); }
@@ -53,28 +54,35 @@ static inline void turn(Wholes *v) {
     "vpdpwssd %%zmm3, %%zmm" #x ", %%zmm" #s1 "\n\t"
 #define PAIR(at)                                                                                 \
     "vmovdqa64 128*" #at "(%[b]), %%zmm2\n\tvmovdqa64 128*" #at "+64(%[b]), %%zmm3\n\t"          \
+    "prefetcht1 128*" #at "(%[next])\n\tprefetcht1 128*" #at "+64(%[next])\n\t"                  \
     ROW(at, 0, 0, 12, 13) ROW(at, 1, 1, 14, 15) ROW(at, 2, 0, 16, 17) ROW(at, 3, 1, 18, 19)      \
     ROW(at, 4, 0, 20, 21) ROW(at, 5, 1, 22, 23) ROW(at, 6, 0, 24, 25) ROW(at, 7, 1, 26, 27)      \
     ROW(at, 8, 0, 28, 29) ROW(at, 9, 1, 30, 31)
-#define SUM(op, r, low, high) op(64 * 2 * r, low) op(64 * 2 * r + 64, high)
 #define SUMS(op)                                                                                 \
-    SUM(op, 0, 12, 13) SUM(op, 1, 14, 15) SUM(op, 2, 16, 17) SUM(op, 3, 18, 19) SUM(op, 4, 20, 21) \
-    SUM(op, 5, 22, 23) SUM(op, 6, 24, 25) SUM(op, 7, 26, 27) SUM(op, 8, 28, 29) SUM(op, 9, 30, 31)
-#define CLEAR(at, s) "vpxord %%zmm" #s ", %%zmm" #s ", %%zmm" #s "\n\t"
-#define STORE(at, s) "vmovdqa64 %%zmm" #s ", " #at "(%[s])\n\t"
+    op(0, 12, 13) op(1, 14, 15) op(2, 16, 17) op(3, 18, 19) op(4, 20, 21) op(5, 22, 23)          \
+    op(6, 24, 25) op(7, 26, 27) op(8, 28, 29) op(9, 30, 31)
+#define CLEAR(r, s0, s1) "vpxord %%zmm" #s0 ", %%zmm" #s0 ", %%zmm" #s0 "\n\tvpxord %%zmm" #s1 ", %%zmm" #s1 ", %%zmm" #s1 "\n\t"
+/* Row r of the tile: from + sums · a_scale · b_scale, which is in zmm2 and zmm3. */
+#define FINISH(r, s0, s1)                                                                              \
+    "vbroadcastss 4*" #r "(%[a_scale]), %%zmm0\n\t"                                                    \
+    "vcvtdq2ps %%zmm" #s0 ", %%zmm" #s0 "\n\tvcvtdq2ps %%zmm" #s1 ", %%zmm" #s1 "\n\t"                 \
+    "vmulps %%zmm0, %%zmm" #s0 ", %%zmm" #s0 "\n\tvmulps %%zmm0, %%zmm" #s1 ", %%zmm" #s1 "\n\t"       \
+    "vfmadd213ps (%[from]), %%zmm2, %%zmm" #s0 "\n\tvfmadd213ps 64(%[from]), %%zmm3, %%zmm" #s1 "\n\t" \
+    "vmovups %%zmm" #s0 ", (%[to])\n\tvmovups %%zmm" #s1 ", 64(%[to])\n\tadd %[ld], %[from]\n\tadd %[ldc], %[to]\n\t"
 
-/* s[2r] and s[2r + 1]: sums over `left` pairs of row r of a block and 2 · 16 columns of a panel. */
-static void add_up(long left, const int32_t *a, const int32_t *b, Wholes *s) {
+/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. */
+static void add_tile(Terms t, const float *from, long ld, float *to, long ldc) {
+    const int32_t *next = t.next ? t.next : t.b;
     __asm__ volatile(SUMS(CLEAR)
                      "sub $4, %[left]\n\tjl 2f\n"
                      "1:\n\t" PAIR(0) PAIR(1) PAIR(2) PAIR(3)
-                     "add $160, %[a]\n\tadd $512, %[b]\n\tsub $4, %[left]\n\tjge 1b\n"
+                     "add $160, %[a]\n\tadd $512, %[b]\n\tadd $512, %[next]\n\tsub $4, %[left]\n\tjge 1b\n"
                      "2:\n\tadd $4, %[left]\n\tjz 4f\n"
                      "3:\n\t" PAIR(0)
-                     "add $40, %[a]\n\tadd $128, %[b]\n\tdec %[left]\n\tjnz 3b\n"
-                     "4:\n\t" SUMS(STORE)
-                     : [left] "+r"(left), [a] "+r"(a), [b] "+r"(b)
-                     : [s] "r"(s)
+                     "add $40, %[a]\n\tadd $128, %[b]\n\tadd $128, %[next]\n\tdec %[left]\n\tjnz 3b\n"
+                     "4:\n\tvmovups (%[b_scale]), %%zmm2\n\tvmovups 64(%[b_scale]), %%zmm3\n\t" SUMS(FINISH)
+                     : [left] "+r"(t.pairs), [a] "+r"(t.a), [b] "+r"(t.b), [next] "+r"(next), [from] "+r"(from), [to] "+r"(to)
+                     : [a_scale] "r"(t.a_scale), [b_scale] "r"(t.b_scale), [ld] "r"(4 * ld), [ldc] "r"(4 * ldc)
                      : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",
                        "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");
 }

@@ -22,7 +22,6 @@ typedef struct {
     float *y, *gates, *cells, *dx, *d_wx, *d_wh, *d_bias;
     float *dg, *dh, *dc, *hs; /* (T·B, wide), (B, d), (B, d), (T·B, d) */
     Packed wx, wh, rows, state, turned;
-    int16_t *line; /* of each thread */
 } Layer;
 
 /* Gates of a row, in place; its cell and output. */
@@ -45,15 +44,14 @@ static void forward(void *job, Member me) {
     long d = l->d, B = l->B, N = l->T * B, pairs = count(d, 2), blocks = count(B, ROWS);
     long p0 = share(count(4 * d, COLUMNS), me, 0), p1 = share(count(4 * d, COLUMNS), me, 1);
     long b0 = share(blocks, me, 0), b1 = share(blocks, me, 1);
-    int16_t *line = l->line + me.id * line_of(4 * d);
     for (long p = p0; p < p1; p++) {
         long n = p * COLUMNS, some = least(COLUMNS, 4 * d - n);
-        panel_of_rows(l->w_x + n * d, d, some, d, l->wx.at + n * pairs, l->wx.scale + n, line);
-        panel_of_rows(l->w_h + n * d, d, some, d, l->wh.at + n * pairs, l->wh.scale + n, line);
+        pack_rows(l->w_x + n * d, d, some, COLUMNS, d, l->wx, p);
+        pack_rows(l->w_h + n * d, d, some, COLUMNS, d, l->wh, p);
     }
     for (long b = share(count(N, ROWS), me, 0); b < share(count(N, ROWS), me, 1); b++)
-        block_of_rows(l->x + b * ROWS * d, d, least(ROWS, N - b * ROWS), d, l->rows, b, line);
-    for (long b = b0; b < b1; b++) block_of_rows(l->h0 + b * ROWS * d, d, least(ROWS, B - b * ROWS), d, l->state, b, line);
+        pack_rows(l->x + b * ROWS * d, d, least(ROWS, N - b * ROWS), ROWS, d, l->rows, b);
+    for (long b = b0; b < b1; b++) pack_rows(l->h0 + b * ROWS * d, d, least(ROWS, B - b * ROWS), ROWS, d, l->state, b);
     meet();
     Product p = {pairs, 4 * d, N, count(N, ROWS), l->rows, l->wx, l->gates, l->ld, l->bias, 0, 0};
     multiply(&p, 0, p.per, p0, p1);
@@ -64,7 +62,7 @@ static void forward(void *job, Member me) {
         for (long b = b0; b < b1; b++) {
             long i = b * ROWS, some = least(ROWS, B - i);
             for (long r = i; r < i + some; r++) activate(l, t * B + r);
-            block_of_rows(l->y + (t * B + i) * d, d, some, d, l->state, b, line);
+            pack_rows(l->y + (t * B + i) * d, d, some, ROWS, d, l->state, b);
         }
         meet();
     }
@@ -95,15 +93,14 @@ static void backward(void *job, Member me) {
     long d = l->d, B = l->B, T = l->T, N = T * B, blocks = count(B, ROWS), panels = count(d, COLUMNS), pairs = count(4 * d, 2);
     long p0 = share(panels, me, 0), p1 = share(panels, me, 1), b0 = share(blocks, me, 0), b1 = share(blocks, me, 1);
     long g0 = share(count(4 * d, ROWS), me, 0), g1 = share(count(4 * d, ROWS), me, 1);
-    int16_t *line = l->line + me.id * line_of(4 * d);
-    pack_columns(l->w_h, d, d, 4 * d, l->wh, p0, p1);
-    pack_columns(l->w_x, d, d, 4 * d, l->wx, p0, p1);
+    pack_columns(l->w_h, d, d, COLUMNS, 4 * d, l->wh, p0, p1);
+    pack_columns(l->w_x, d, d, COLUMNS, 4 * d, l->wx, p0, p1);
     for (long t = T - 1; t >= 0; t--) {
         Packed now = {l->rows.at + t * blocks * ROWS * pairs, l->rows.scale + t * blocks * ROWS * count(4 * d, CHUNK)};
         for (long b = b0; b < b1; b++) {
             long i = b * ROWS, some = least(ROWS, B - i);
             for (long r = i; r < i + some; r++) differentiate(l, t * B + r);
-            block_of_rows(l->dg + (t * B + i) * l->wide, l->wide, some, 4 * d, now, b, line);
+            pack_rows(l->dg + (t * B + i) * l->wide, l->wide, some, ROWS, 4 * d, now, b);
         }
         meet();
         Product step = {pairs, d, B, blocks, now, l->wh, l->dh, d, NULL, 0, t % 2};
@@ -118,10 +115,9 @@ static void backward(void *job, Member me) {
         for (long j = j0; j < j1; j++) l->d_bias[j] += l->dg[i * l->wide + j];
     meet(); /* the packed weights are no longer needed */
     long deep = count(N, 2);
-    for (long g = g0; g < g1; g++)
-        block_of_columns(l->dg + g * ROWS, l->wide, least(ROWS, 4 * d - g * ROWS), N, l->turned, g);
-    pack_columns(l->x, d, d, N, l->wx, p0, p1);
-    pack_columns(l->hs, d, d, N, l->wh, p0, p1);
+    pack_columns(l->dg, l->wide, 4 * d, ROWS, N, l->turned, g0, g1);
+    pack_columns(l->x, d, d, COLUMNS, N, l->wx, p0, p1);
+    pack_columns(l->hs, d, d, COLUMNS, N, l->wh, p0, p1);
     meet();
     long all = count(4 * d, ROWS);
     Product by_x = {deep, d, 4 * d, all, l->turned, l->wx, l->d_wx, d, NULL, 0, 0}, by_h = {deep, d, 4 * d, all, l->turned, l->wh, l->d_wh, d, NULL, 0, 0};
@@ -135,10 +131,9 @@ int int16_lstm(long threads, long T, long B, long d, const float *x, const float
     Layer l = {.T = T, .B = B, .d = d, .ld = ld, .x = x, .w_x = w_x, .w_h = w_h, .bias = bias, .h0 = h0, .c0 = c0};
     l.y = y, l.gates = gates, l.cells = cells;
     l.wx = packed(4 * d, d), l.wh = packed(4 * d, d), l.rows = packed(T * B, d), l.state = packed(B, d);
-    l.line = room(line_of(4 * d) * 2 * threads);
-    int ok = made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.state) && l.line;
+    int ok = made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.state);
     if (ok) together(forward, &l, threads);
-    release(&l.wx), release(&l.wh), release(&l.rows), release(&l.state), free(l.line);
+    release(&l.wx), release(&l.wh), release(&l.rows), release(&l.state);
     return ok;
 }
 
@@ -151,13 +146,12 @@ int int16_lstm_gradient(long threads, long T, long B, long d, const float *x, co
     l.y = (float *)y, l.gates = (float *)gates, l.cells = (float *)cells, l.dx = dx, l.d_wx = d_wx, l.d_wh = d_wh, l.d_bias = d_bias;
     l.dg = room(N * l.wide * 4), l.dh = room(B * d * 4), l.dc = room(B * d * 4), l.hs = room(N * d * 4);
     l.wx = packed(d, deep), l.wh = packed(d, deep), l.rows = packed(T * up(B, ROWS), 4 * d), l.turned = packed(4 * d, N);
-    l.line = room(line_of(4 * d) * 2 * threads);
-    int ok = l.dg && l.dh && l.dc && l.hs && made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.turned) && l.line;
+    int ok = l.dg && l.dh && l.dc && l.hs && made(&l.wx) && made(&l.wh) && made(&l.rows) && made(&l.turned);
     if (ok) {
         memset(l.dh, 0, B * d * 4), memset(l.dc, 0, B * d * 4);
         memcpy(l.hs, h0, B * d * 4), memcpy(l.hs + B * d, y, (N - B) * d * 4);
         together(backward, &l, threads);
     }
-    free(l.dg), free(l.dh), free(l.dc), free(l.hs), release(&l.wx), release(&l.wh), release(&l.rows), release(&l.turned), free(l.line);
+    free(l.dg), free(l.dh), free(l.dc), free(l.hs), release(&l.wx), release(&l.wh), release(&l.rows), release(&l.turned);
     return ok;
 }

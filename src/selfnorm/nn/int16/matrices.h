@@ -5,23 +5,18 @@ typedef struct {
     const float *a, *b, *bias;
     float *C;
     Packed A, B;
-    int16_t *line; /* of each thread */
 } Matrices;
 
 static void pack_both(const Matrices *m, Member me) {
-    long pairs = count(m->K, 2), blocks = count(m->M, ROWS), panels = count(m->N, COLUMNS);
-    int16_t *line = m->line + me.id * line_of(m->K);
-    for (long b = share(blocks, me, 0); b < share(blocks, me, 1); b++) {
-        long i = b * ROWS, some = least(ROWS, m->M - i);
-        if (m->turned_a) block_of_columns(m->a + i, m->lda, some, m->K, m->A, b);
-        else block_of_rows(m->a + i * m->lda, m->lda, some, m->K, m->A, b, line);
-    }
-    if (!m->turned_b) pack_columns(m->b, m->ldb, m->N, m->K, m->B, share(panels, me, 0), share(panels, me, 1));
+    long blocks = count(m->M, ROWS), panels = count(m->N, COLUMNS);
+    long b0 = share(blocks, me, 0), b1 = share(blocks, me, 1), p0 = share(panels, me, 0), p1 = share(panels, me, 1);
+    if (m->turned_a) pack_columns(m->a, m->lda, m->M, ROWS, m->K, m->A, b0, b1);
     else
-        for (long p = share(panels, me, 0); p < share(panels, me, 1); p++) {
-            long n = p * COLUMNS;
-            panel_of_rows(m->b + n * m->ldb, m->ldb, least(COLUMNS, m->N - n), m->K, m->B.at + n * pairs, m->B.scale + n, line);
-        }
+        for (long b = b0; b < b1; b++) pack_rows(m->a + b * ROWS * m->lda, m->lda, least(ROWS, m->M - b * ROWS), ROWS, m->K, m->A, b);
+    if (!m->turned_b) pack_columns(m->b, m->ldb, m->N, COLUMNS, m->K, m->B, p0, p1);
+    else
+        for (long p = p0; p < p1; p++)
+            pack_rows(m->b + p * COLUMNS * m->ldb, m->ldb, least(COLUMNS, m->N - p * COLUMNS), COLUMNS, m->K, m->B, p);
 }
 
 static void matrices(void *job, Member me) {
@@ -37,10 +32,9 @@ static void matrices(void *job, Member me) {
 /* C (M, N) = a·b + bias, for a (M, K) and b (K, N); `turned` ones are stored the other way round. Rows are ld numbers apart. */
 int int16_product(long threads, long M, long N, long K, long turned_a, const float *a, long lda, long turned_b, const float *b, long ldb,
                   const float *bias, float *C, long ldc) {
-    Matrices m = {M, N, K, turned_a, lda, turned_b, ldb, ldc, a, b, bias, C, packed(M, K), packed(N, K), NULL};
-    m.line = room(line_of(K) * 2 * threads);
-    int ok = made(&m.A) && made(&m.B) && m.line;
+    Matrices m = {M, N, K, turned_a, lda, turned_b, ldb, ldc, a, b, bias, C, packed(M, K), packed(N, K)};
+    int ok = made(&m.A) && made(&m.B);
     if (ok) together(matrices, &m, threads);
-    release(&m.A), release(&m.B), free(m.line);
+    release(&m.A), release(&m.B);
     return ok;
 }

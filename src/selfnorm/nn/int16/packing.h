@@ -1,4 +1,4 @@
-/* Matrices in float32 to whole numbers with scales, in blocks and panels. */
+/* Matrices in float32 to whole numbers with scales, in blocks or panels: `wide` is ROWS or COLUMNS. */
 
 /* The size of numbers as whole numbers: they have the same order, and what is not finite is the largest. */
 static Wholes sizes(Reals x) { return both(bits_of(x), whole(0x7FFFFFFF)); }
@@ -12,14 +12,7 @@ static float scale_of(int32_t most, float *by) {
     return finite ? largest / LIMIT : NAN;
 }
 
-static int32_t largest_of(Wholes most) {
-    int32_t lane[LANES], top = 0;
-    save_wholes(lane, LANES, most);
-    for (int i = 0; i < LANES; i++) top = lane[i] > top ? lane[i] : top;
-    return top;
-}
-
-/* A row of K numbers to 16-bit numbers, zeros up to a multiple of 2 · LANES; returns their scale. */
+/* A chunk of K numbers of a row to 16-bit numbers, zeros up to a multiple of 2 · LANES; returns their scale. */
 static float rounded(const float *x, long K, int16_t *to) {
     Wholes most = whole(0);
     for (long k = 0; k < K; k += LANES) most = largest_each(most, sizes(load(x + k, K - k)));
@@ -28,23 +21,21 @@ static float rounded(const float *x, long K, int16_t *to) {
     return scale;
 }
 
-/* Numbers of the memory that LANES rows of K rounded numbers take. */
-static long line_of(long K) { return LANES * up(K, 64); }
-
-/* `some` rows of x, K numbers of each, as one of `wide` rows; `line` has room for line_of(K) numbers. */
-static void from_rows(const float *x, long ldx, long some, long wide, long K, int32_t *to, float *scale, int16_t *line) {
-    long pairs = count(K, 2), next = up(K, 64);
+/* A chunk of K numbers of `some` rows of x, as one of `wide` rows. */
+static void chunk_of_rows(const float *x, long ldx, long some, long wide, long K, int32_t *to, float *scale) {
+    int16_t line[LANES][CHUNK + 2 * LANES] __attribute__((aligned(64))); /* rows that do not all lie in the same lines of a cache */
+    long pairs = count(K, 2);
     for (long r0 = 0; r0 < wide; r0 += LANES) {
         long rows = least(LANES, wide - r0);
         for (long r = 0; r < LANES; r++) {
             int there = r < rows && r0 + r < some;
-            float one = there ? rounded(x + (r0 + r) * ldx, K, line + r * next) : 0;
-            if (!there) memset(line + r * next, 0, next * 2);
+            float one = there ? rounded(x + (r0 + r) * ldx, K, line[r]) : 0;
+            if (!there) memset(line[r], 0, up(K, 2 * LANES) * 2);
             if (r < rows) scale[r0 + r] = one;
         }
         for (long k = 0; k < pairs; k += LANES) {
             Wholes v[LANES];
-            for (int r = 0; r < LANES; r++) v[r] = load_wholes(line + r * next + 2 * k);
+            for (int r = 0; r < LANES; r++) v[r] = load_wholes(line[r] + 2 * k);
             turn(v);
             for (long i = 0; i < least(LANES, pairs - k); i++) /* what is too much is overwritten by the next */
                 save_wholes(to + (k + i) * wide + r0, k + i + 1 < pairs ? LANES : rows, v[i]);
@@ -52,17 +43,12 @@ static void from_rows(const float *x, long ldx, long some, long wide, long K, in
     }
 }
 
-/* Rows of x as a panel of B. */
-static void panel_of_rows(const float *x, long ldx, long some, long K, int32_t *to, float *scale, int16_t *line) {
-    from_rows(x, ldx, some, COLUMNS, K, to, scale, line);
-}
-
-/* Rows of x as a block of A, which is the i-th of `to`. */
-static void block_of_rows(const float *x, long ldx, long some, long K, Packed to, long i, int16_t *line) {
-    int32_t *at = to.at + i * ROWS * count(K, 2);
-    float *scale = to.scale + i * ROWS * count(K, CHUNK);
-    for (long k = 0; k < K; k += CHUNK, scale += ROWS)
-        from_rows(x + k, ldx, some, ROWS, least(CHUNK, K - k), at + k / 2 * ROWS, scale, line);
+/* `some` rows of x, K numbers of each, as the i-th block or panel of `to`. */
+static void pack_rows(const float *x, long ldx, long some, long wide, long K, Packed to, long i) {
+    int32_t *at = to.at + i * wide * count(K, 2);
+    float *scale = to.scale + i * wide * count(K, CHUNK);
+    for (long k = 0; k < K; k += CHUNK, scale += wide)
+        chunk_of_rows(x + k, ldx, some, wide, least(CHUNK, K - k), at + k / 2 * wide, scale);
 }
 
 /* The pairs of LANES columns in two rows. */
@@ -70,57 +56,57 @@ static Wholes paired(Reals even, Reals odd, Reals by) {
     return either(both(to_wholes(even * by), whole(0xFFFF)), left_by(to_wholes(odd * by), 16));
 }
 
-/* From the largest sizes of LANES columns their scales, and what to multiply by. */
-static Reals scales_of(Wholes most, float *scale) {
-    float by[LANES];
+/* From the largest sizes of LANES columns the scales of the first `some`, and what to multiply by. */
+static Reals scales_of(Wholes most, float *scale, long some) {
+    float by[LANES], one[LANES];
     int32_t lane[LANES];
     save_wholes(lane, LANES, most);
-    for (int j = 0; j < LANES; j++) scale[j] = scale_of(lane[j], &by[j]);
+    for (int j = 0; j < LANES; j++) one[j] = scale_of(lane[j], &by[j]);
+    memcpy(scale, one, some * 4);
     return load(by, LANES);
 }
 
-#define NEAR 8 /* panels packed at a time: they lie side by side in a row of x */
+#define NEAR 16 /* vectors of columns packed at a time: they lie side by side in a row of x */
 
-/* N columns of x (K, ·) as up to NEAR panels of B. */
-static void panels_of_columns(const float *x, long ldx, long N, long K, int32_t *to, float *scale) {
-    Wholes most[2 * NEAR];
-    Reals by[2 * NEAR], none = all(0);
-    long parts = 2 * count(N, COLUMNS), pairs = count(K, 2); /* a panel is two vectors wide */
-    for (long j = 0; j < parts; j++) most[j] = whole(0);
+/* LANES columns, or fewer, of a block or panel: which ones, how many, and where their pairs and scales go. */
+typedef struct {
+    long column, lanes;
+    int32_t *at;
+    float *scale;
+} Lanes;
+
+static Lanes lanes_of(long v, long wide, long K, long chunk, Packed to) {
+    long block = v / count(wide, LANES), offset = v % count(wide, LANES) * LANES;
+    return (Lanes){block * wide + offset, least(LANES, wide - offset), to.at + (block * count(K, 2) + chunk * (CHUNK / 2)) * wide + offset,
+                   to.scale + (block * count(K, CHUNK) + chunk) * wide + offset};
+}
+
+/* A chunk of K rows of n times LANES columns of x, of which N are left. */
+static void chunk_of_columns(const float *x, long ldx, long N, long wide, long K, const Lanes *to, long n) {
+    Wholes most[NEAR];
+    Reals by[NEAR], none = all(0);
+    for (long j = 0; j < n; j++) most[j] = whole(0);
     for (long k = 0; k < K; k++)
-        for (long j = 0; j < parts; j++) most[j] = largest_each(most[j], sizes(load(x + k * ldx + LANES * j, N - LANES * j)));
-    for (long j = 0; j < parts; j++) by[j] = scales_of(most[j], scale + LANES * j);
+        for (long j = 0; j < n; j++) most[j] = largest_each(most[j], sizes(load(x + k * ldx + to[j].column, N - to[j].column)));
+    for (long j = 0; j < n; j++) by[j] = scales_of(most[j], to[j].scale, to[j].lanes);
     for (long k = 0; k < K; k += 2)
-        for (long j = 0; j < parts; j++) {
-            const float *at = x + k * ldx + LANES * j;
-            Wholes pair = paired(load(at, N - LANES * j), k + 1 < K ? load(at + ldx, N - LANES * j) : none, by[j]);
-            save_wholes(to + (j / 2 * pairs + k / 2) * COLUMNS + j % 2 * LANES, LANES, pair);
+        for (long j = 0; j < n; j++) {
+            const float *from = x + k * ldx + to[j].column;
+            Wholes pair = paired(load(from, N - to[j].column), k + 1 < K ? load(from + ldx, N - to[j].column) : none, by[j]);
+            save_wholes(to[j].at + k / 2 * wide, k + 2 < K ? LANES : to[j].lanes, pair); /* what is too much is overwritten by the next */
         }
 }
 
-/* Panels p0 to p1 of the columns of x (K, N). */
-static void pack_columns(const float *x, long ldx, long N, long K, Packed to, long p0, long p1) {
-    for (long p = p0; p < p1; p += NEAR) {
-        long n = p * COLUMNS, some = least(least(p + NEAR, p1) * COLUMNS, N) - n;
-        panels_of_columns(x + n, ldx, some, K, to.at + n * count(K, 2), to.scale + n);
-    }
-}
-
-/* Columns of x (K, ·) as a block of A, which is the i-th of `to`. */
-static void block_of_columns(const float *x, long ldx, long some, long K, Packed to, long i) {
-    int32_t *at = to.at + i * ROWS * count(K, 2);
-    float each[LANES], *scale = to.scale + i * ROWS * count(K, CHUNK);
-    Reals by = all(0), none = by;
-    for (long k = 0; k < K; k += 2) {
-        if (k % CHUNK == 0) {
-            Wholes most = whole(0);
-            for (long i = k; i < least(k + CHUNK, K); i++) most = largest_each(most, sizes(load(x + i * ldx, some)));
-            by = scales_of(most, each);
-            memcpy(scale + k / CHUNK * ROWS, each, ROWS * 4);
+/* Columns of x (K, N) as the blocks or panels b0 to b1 of `to`. */
+static void pack_columns(const float *x, long ldx, long N, long wide, long K, Packed to, long b0, long b1) {
+    long per = count(wide, LANES);
+    for (long k = 0; k < K; k += CHUNK)
+        for (long v = b0 * per; v < b1 * per; v += NEAR) {
+            Lanes some[NEAR];
+            long n = least(NEAR, b1 * per - v);
+            for (long j = 0; j < n; j++) some[j] = lanes_of(v + j, wide, K, k / CHUNK, to);
+            chunk_of_columns(x + k * ldx, ldx, N, wide, least(CHUNK, K - k), some, n);
         }
-        Wholes pair = paired(load(x + k * ldx, some), k + 1 < K ? load(x + (k + 1) * ldx, some) : none, by);
-        save_wholes(at + k / 2 * ROWS, k + 2 < K ? LANES : ROWS, pair); /* what is too much is overwritten by the next */
-    }
 }
 
 /* Room for M rows of A or columns of B with K numbers each. */

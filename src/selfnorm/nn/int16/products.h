@@ -1,6 +1,6 @@
 /* Products in fixed point for training on AVX2 or AVX-512: float32 in, float32 out.
 
-   Each CHUNK of a row of A and each column of B is rounded to whole numbers within ±LIMIT times a scale of its own, its largest
+   Each CHUNK of a row of A and of a column of B is rounded to whole numbers within ±LIMIT times a scale of its own, its largest
    number / LIMIT. Two 16-bit products are added in one instruction, which is twice as many as a float32 multiply-add makes. Sums
    of a chunk fit 32 bits whatever the numbers are; they are added up in float32. Numbers 2k and 2k + 1 lie side by side, as a
    pair. Rows of A are kept in blocks of ROWS: pair by pair the rows of the block. Columns of B are kept in panels of COLUMNS.
@@ -15,38 +15,37 @@
 #include <omp.h>
 #endif
 
+/* What is added to a tile of C: sums over pairs of a block and a panel, with their scales. */
+typedef struct {
+    long pairs;
+    const int32_t *a, *b;
+    const float *a_scale, *b_scale;
+    const int32_t *next; /* the panel that is read next, to be asked for ahead; or NULL */
+} Terms;
+
 #ifdef __AVX512VNNI__
 #include "avx512.h"
 #else
 #include "avx2.h"
 #endif
 
-#define LIMIT 4095
-#define CHUNK 128
-#define DEPTH 6      /* chunks taken at a time, so that a panel stays in the first cache */
+#define LIMIT 2895
+#define CHUNK 256
+#ifndef FEW
+#define FEW 4
+#endif
+#define FITS 600000
+#define DEPTH 3 /* chunks of a group of blocks that stay in the second cache */
 
 typedef struct {
     int32_t *at;  /* pairs */
-    float *scale; /* of A: block by block, chunk by chunk, of each row; of B: of each column */
+    float *scale; /* block by block (or panel by panel), chunk by chunk, of each row (or column) */
 } Packed;
 
 static long up(long x, long to) { return (x + to - 1) / to * to; }
 static long count(long x, long of) { return (x + of - 1) / of; }
 static void *room(long bytes) { return aligned_alloc(64, up(bytes + 64, 64)); }
 static long least(long a, long b) { return a < b ? a : b; }
-
-/* The sums of a block and a panel, in the scale of the panel. */
-static void sums(long pairs, const int32_t *a, const float *scale, const int32_t *b, float *sum) {
-    for (long k = 0; k < pairs; k += CHUNK / 2, scale += ROWS, a += CHUNK / 2 * ROWS, b += CHUNK / 2 * COLUMNS) {
-        Wholes s[2 * ROWS];
-        add_up(least(pairs - k, CHUNK / 2), a, b, s);
-        for (int r = 0; r < 2 * ROWS; r++) {
-            Reals now = to_reals(s[r]) * all(scale[r / 2]);
-            if (k) now += load(sum + LANES * r, LANES);
-            save(sum + LANES * r, LANES, now);
-        }
-    }
-}
 
 typedef struct {
     long pairs, N;     /* half the numbers that are summed; columns of C */
@@ -59,40 +58,50 @@ typedef struct {
     int back;          /* panels from the last to the first: what was read last is still in the cache */
 } Product;
 
-/* Sums to C, in their scale; `more` are added to what is there. */
-static void store(const Product *p, long block, long panel, const float *sum, int more) {
-    long row = block / p->per * p->height + block % p->per * ROWS, rows = least(ROWS, p->height - block % p->per * ROWS);
-    long n = panel * COLUMNS, columns = least(COLUMNS, p->N - n);
-    for (long r = 0; r < rows; r++) {
-        float *to = p->C + (row + r) * p->ldc + n;
-        const float *b = p->B.scale + n, *from = sum + r * COLUMNS;
-        const float *start = more ? to : p->bias ? p->bias + n : NULL;
-        if (columns == COLUMNS)
-            for (int j = 0; j < COLUMNS; j += LANES) {
-                Reals now = load(from + j, LANES) * load(b + j, LANES);
-                if (start) now += load(start + j, LANES);
-                save(to + j, LANES, now);
-            }
-        else
-            for (long j = 0; j < columns; j++) to[j] = from[j] * b[j] + (start ? start[j] : 0);
+/* A tile at the edge of C, by way of a whole one. */
+static void edge_tile(long rows, long columns, Terms terms, const float *from, long ld, float *to, long ldc) {
+    float tile[ROWS * COLUMNS] __attribute__((aligned(64))) = {0};
+    for (long r = 0; r < rows; r++) memcpy(tile + r * COLUMNS, from + r * ld, columns * 4);
+    add_tile(terms, tile, COLUMNS, tile, COLUMNS);
+    for (long r = 0; r < rows; r++) memcpy(to + r * ldc, tile + r * COLUMNS, columns * 4);
+}
+
+/* What a chunk adds to a tile, a block by a panel. The first of several takes it from C, the last puts it there; between them it
+   is in `kept`. */
+static void chunk_of_tile(const Product *p, long block, long panel, long chunk, int first, int last, float *kept, const int32_t *next) {
+    static const float zeros[COLUMNS];
+    long chunks = count(p->pairs, CHUNK / 2), k = chunk * (CHUNK / 2), n = panel * COLUMNS, place = block % p->per * ROWS;
+    long rows = least(ROWS, p->height - place), columns = least(COLUMNS, p->N - n), more = chunk || p->add;
+    float *C = p->C + (block / p->per * p->height + place) * p->ldc + n, *to = last ? C : kept;
+    const float *from = !first ? kept : more ? C : p->bias ? p->bias + n : zeros;
+    long ld = !first ? COLUMNS : more ? p->ldc : 0, ldc = last ? p->ldc : COLUMNS;
+    Terms terms = {least(p->pairs - k, CHUNK / 2), p->A.at + (block * p->pairs + k) * ROWS, p->B.at + (panel * p->pairs + k) * COLUMNS,
+                   p->A.scale + (block * chunks + chunk) * ROWS, p->B.scale + (panel * chunks + chunk) * COLUMNS, next};
+    if (rows == ROWS && columns == COLUMNS) add_tile(terms, from, ld, to, ldc);
+    else edge_tile(rows, columns, terms, from, ld, to, ldc);
+}
+
+/* Chunks c0 to c1 of a panel and of the blocks b0 to b1; each chunk of the panel stays in the first cache for all of them. */
+static void strip(const Product *p, long b0, long b1, long panel, long c0, long c1, long next) {
+    float kept[GROUP * ROWS * COLUMNS] __attribute__((aligned(64)));
+    for (long c = c0; c < c1; c++) {
+        const int32_t *then = c + 1 < c1 ? p->B.at + (panel * p->pairs + (c + 1) * (CHUNK / 2)) * COLUMNS
+                              : next < 0 ? NULL
+                                         : p->B.at + (next * p->pairs + c0 * (CHUNK / 2)) * COLUMNS;
+        for (long b = b0; b < b1; b++)
+            chunk_of_tile(p, b, panel, c, c == c0, c + 1 == c1, kept + (b - b0) * ROWS * COLUMNS, b == b0 ? then : NULL);
     }
 }
 
 /* C = A·B, + bias or + C, for some blocks of rows and some panels of columns. */
 static void multiply(const Product *p, long block0, long block1, long panel0, long panel1) {
-    float sum[ROWS * COLUMNS] __attribute__((aligned(64)));
-    long chunks = count(p->pairs, CHUNK / 2), group = GROUP / (least(p->pairs, DEPTH * CHUNK / 2) * ROWS * 4) + 1;
-    for (long chunk = 0; chunk < chunks; chunk += DEPTH) {
-        long k = chunk * CHUNK / 2, pairs = least(p->pairs - k, DEPTH * CHUNK / 2);
+    long chunks = count(p->pairs, CHUNK / 2), by = p->back ? -1 : 1, group = p->pairs * p->N * 4 <= FITS ? FEW : GROUP;
+    for (long c = 0; c < chunks; c += DEPTH)
         for (long g = block0; g < block1; g += group)
-            for (long n = panel0; n < panel1; n++)
-                for (long block = g; block < least(g + group, block1); block++) {
-                    long panel = p->back ? panel0 + panel1 - 1 - n : n;
-                    const int32_t *a = p->A.at + (block * p->pairs + k) * ROWS, *b = p->B.at + (panel * p->pairs + k) * COLUMNS;
-                    sums(pairs, a, p->A.scale + (block * chunks + chunk) * ROWS, b, sum);
-                    store(p, block, panel, sum, p->add || chunk);
-                }
-    }
+            for (long n = panel0; n < panel1; n++) {
+                long panel = p->back ? panel0 + panel1 - 1 - n : n;
+                strip(p, g, least(g + group, block1), panel, c, least(c + DEPTH, chunks), n + 1 < panel1 ? panel + by : -1);
+            }
 }
 
 /* Threads that do the same work on shares of it: OpenMP's, which are torch's. Without it there is one. */
