@@ -20,7 +20,6 @@ static Reals smaller(Reals a, Reals b) { return _mm512_min_ps(a, b); } /* the se
 static Reals larger(Reals a, Reals b) { return _mm512_max_ps(a, b); }
 static Reals nearest(Reals x) { return _mm512_roundscale_ps(x, 0); }
 static Wholes to_wholes(Reals x) { return _mm512_cvtps_epi32(x); }
-static Reals to_reals(Wholes x) { return _mm512_cvtepi32_ps(x); }
 static Wholes largest_each(Wholes a, Wholes b) { return _mm512_max_epi32(a, b); }
 static int32_t largest_of(Wholes x) { return _mm512_reduce_max_epi32(x); }
 static Wholes both(Wholes a, Wholes b) { return _mm512_and_si512(a, b); }
@@ -70,8 +69,9 @@ static inline void turn(Wholes *v) {
     "vfmadd213ps (%[from]), %%zmm2, %%zmm" #s0 "\n\tvfmadd213ps 64(%[from]), %%zmm3, %%zmm" #s1 "\n\t" \
     "vmovups %%zmm" #s0 ", (%[to])\n\tvmovups %%zmm" #s1 ", 64(%[to])\n\tadd %[ld], %[from]\n\tadd %[ldc], %[to]\n\t"
 
-/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. */
-static void add_tile(Terms t, const float *from, long ld, float *to, long ldc) {
+/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. Inline, so that the terms stay in registers: a tile
+   would wait for those of the one before to reach memory. */
+static inline __attribute__((always_inline)) void add_tile(Terms t, const float *from, long ld, float *to, long ldc) {
     const int32_t *next = t.next ? t.next : t.b;
     __asm__ volatile(SUMS(CLEAR)
                      "sub $4, %[left]\n\tjl 2f\n"

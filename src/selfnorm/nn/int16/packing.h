@@ -12,12 +12,18 @@ static float scale_of(int32_t most, float *by) {
     return finite ? largest / LIMIT : NAN;
 }
 
-/* A chunk of K numbers of a row to 16-bit numbers, zeros up to a multiple of 2 · LANES; returns their scale. */
-static float rounded(const float *x, long K, int16_t *to) {
+/* A chunk of K numbers of a row to 16-bit numbers, zeros up to a multiple of 2 · LANES; returns their scale. Rows are ldx apart. */
+static float rounded(const float *x, long ldx, long K, int16_t *to) {
     Wholes most = whole(0);
-    for (long k = 0; k < K; k += LANES) most = largest_each(most, sizes(load(x + k, K - k)));
+    long k, full = K / LANES * LANES;
+    for (k = 0; k < full; k += LANES) {
+        __builtin_prefetch(x + 2 * ldx + k);
+        most = largest_each(most, sizes(load(x + k, LANES)));
+    }
+    most = largest_each(most, sizes(load(x + full, K - full)));
     float by, scale = scale_of(largest_of(most), &by);
-    for (long k = 0; k < up(K, 2 * LANES); k += LANES) save_short(to + k, to_wholes(load(x + k, K - k) * all(by)));
+    for (k = 0; k < full; k += LANES) save_short(to + k, to_wholes(load(x + k, LANES) * all(by)));
+    for (; k < up(K, 2 * LANES); k += LANES) save_short(to + k, to_wholes(load(x + k, K - k) * all(by)));
     return scale;
 }
 
@@ -29,7 +35,7 @@ static void chunk_of_rows(const float *x, long ldx, long some, long wide, long K
         long rows = least(LANES, wide - r0);
         for (long r = 0; r < LANES; r++) {
             int there = r < rows && r0 + r < some;
-            float one = there ? rounded(x + (r0 + r) * ldx, K, line[r]) : 0;
+            float one = there ? rounded(x + (r0 + r) * ldx, ldx, K, line[r]) : 0;
             if (!there) memset(line[r], 0, up(K, 2 * LANES) * 2);
             if (r < rows) scale[r0 + r] = one;
         }
@@ -66,7 +72,8 @@ static Reals scales_of(Wholes most, float *scale, long some) {
     return load(by, LANES);
 }
 
-#define NEAR 16 /* vectors of columns packed at a time: they lie side by side in a row of x */
+#define NEAR 16  /* vectors of columns packed at a time: they lie side by side in a row of x */
+#define AHEAD 12 /* rows that are asked for ahead */
 
 /* LANES columns, or fewer, of a block or panel: which ones, how many, and where their pairs and scales go. */
 typedef struct {
@@ -81,20 +88,32 @@ static Lanes lanes_of(long v, long wide, long K, long chunk, Packed to) {
                    to.scale + (block * count(K, CHUNK) + chunk) * wide + offset};
 }
 
-/* A chunk of K rows of n times LANES columns of x, of which N are left. */
-static void chunk_of_columns(const float *x, long ldx, long N, long wide, long K, const Lanes *to, long n) {
+/* A chunk of K rows of n times LANES columns of x, which has N. Where `all_there` is 1, all of them are there. */
+static inline __attribute__((always_inline)) void chunk_of_lanes(const float *x, long ldx, long N, long wide, long K, const Lanes *to,
+                                                                 long n, int all_there) {
     Wholes most[NEAR];
     Reals by[NEAR], none = all(0);
     for (long j = 0; j < n; j++) most[j] = whole(0);
     for (long k = 0; k < K; k++)
-        for (long j = 0; j < n; j++) most[j] = largest_each(most[j], sizes(load(x + k * ldx + to[j].column, N - to[j].column)));
+        for (long j = 0; j < n; j++) {
+            const float *from = x + k * ldx + to[j].column;
+            __builtin_prefetch(from + AHEAD * ldx);
+            most[j] = largest_each(most[j], sizes(load(from, all_there ? LANES : N - to[j].column)));
+        }
     for (long j = 0; j < n; j++) by[j] = scales_of(most[j], to[j].scale, to[j].lanes);
     for (long k = 0; k < K; k += 2)
         for (long j = 0; j < n; j++) {
             const float *from = x + k * ldx + to[j].column;
-            Wholes pair = paired(load(from, N - to[j].column), k + 1 < K ? load(from + ldx, N - to[j].column) : none, by[j]);
+            long left = all_there ? LANES : N - to[j].column;
+            Wholes pair = paired(load(from, left), k + 1 < K ? load(from + ldx, left) : none, by[j]);
             save_wholes(to[j].at + k / 2 * wide, k + 2 < K ? LANES : to[j].lanes, pair); /* what is too much is overwritten by the next */
         }
+}
+
+/* The same, without masks where they are not needed. */
+static void chunk_of_columns(const float *x, long ldx, long N, long wide, long K, const Lanes *to, long n) {
+    if (to[n - 1].column + LANES <= N) chunk_of_lanes(x, ldx, N, wide, K, to, n, 1);
+    else chunk_of_lanes(x, ldx, N, wide, K, to, n, 0);
 }
 
 /* Columns of x (K, N) as the blocks or panels b0 to b1 of `to`. */
