@@ -316,6 +316,36 @@ def test_seconds_survive_a_stop(text_file: Path, tmp_path: Path, monkeypatch: py
     assert first["seconds"] > round(before.seconds, 2)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_training_has_saved_its_last_step(
+    number: int, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes in the middle of a step: that step is made and saved, and the training resumes behind it."""
+    recipe = replace(tiny(text_file), training=replace(tiny(text_file).training, checkpoint_minutes=1000.0))
+    step, count = Optimizer.apply, 0
+
+    def interrupted(self: Optimizer, *given: object) -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            signal.raise_signal(number)
+        step(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Optimizer, "apply", interrupted)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with pytest.raises(KeyboardInterrupt):
+            run(recipe, tmp_path / "run")
+        signal.signal(signal.SIGTERM, before)
+    opened = open_run(tmp_path / "run")
+    model = load_fresh(opened.folder)
+    at = checkpoint.load_checkpoint(opened, model, Optimizer(model, recipe.training), torch.Generator())
+    assert (at.place.window, count) == (3, 3)
+    whole, resumed = run(recipe, tmp_path / "whole"), run(recipe, opened.folder)
+    weights = [made.file("model.safetensors").read_bytes() for made in (whole, resumed)]
+    assert weights[0] == weights[1]
+
+
 def load_fresh(folder: Path) -> LanguageModel:
     opened = open_run(folder)
     return fresh_model(opened.recipe, len(opened.vocab))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from selfnorm._util.console import progress
 from selfnorm._util.errors import Diverged, UserError
+from selfnorm._util.interrupts import Held, held
 from selfnorm._util.memory import peak_megabytes
 from selfnorm._util.processes import ALONE, Processes
 from selfnorm.criteria.build import Criterion
@@ -61,8 +63,8 @@ class Trainer:
         steps = train(
             self.model, self.criterion, self.windows, self.training, self.rng, self.at.place, self.optimizer, self.exchange
         )  # fmt: skip
-        lap = saved = validated = self._now()
-        with progress(f"train {self.run.folder.name}", left * per_window) as advance:
+        with self._interrupts() as signals, progress(f"train {self.run.folder.name}", left * per_window) as advance:
+            lap = saved = validated = self._now()
             for place in steps:
                 advance(per_window)
                 now = self._now()
@@ -71,11 +73,17 @@ class Trainer:
                 if self._validates(place, whole, now - validated):
                     self._validate()
                     saved = validated = now if self.exchange else self._now()
-                elif whole or (place.known and now - saved > 60 * self.training.checkpoint_minutes):
+                elif whole or (place.known and (signals.number or now - saved > 60 * self.training.checkpoint_minutes)):
                     self._save()
                     saved = now if self.exchange else self._now()
+                if signals.number and place.known:
+                    signals.deliver(signals.number)
         if self.processes.first:
             self._save_last()
+
+    def _interrupts(self) -> AbstractContextManager[Held]:
+        """Ctrl-C and SIGTERM wait for the step to be saved, but not of one process among several: all of them save together."""
+        return nullcontext(Held({})) if self.exchange else held()
 
     def _validates(self, place: Place, whole: bool, seconds: float) -> bool:
         """Is this the end of an epoch after which the model is validated, or the time within one?"""
