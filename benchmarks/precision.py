@@ -3,8 +3,8 @@
     python benchmarks/precision.py --to benchmarks/results/precision.json
     python benchmarks/precision.py --with int16 --threads 1 2 --to benchmarks/results/precision-int16.json
 
-On a CPU with matrix tiles (AMX) bf16 uses our kernels (nn/amx), elsewhere torch's products. int16 is for CPUs with AVX2. The two
-take turns step by step.
+On a CPU with matrix tiles (AMX) bf16 uses our kernels (nn/amx), elsewhere torch's products. int16 is for CPUs with AVX2 or
+AVX-512. The two take turns step by step.
 """
 
 from __future__ import annotations

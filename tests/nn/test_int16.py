@@ -64,6 +64,25 @@ def test_products_of_any_shape(M: int, N: int, K: int, turned_a: bool, turned_b:
     assert ((found - (a @ b + bias)).abs() <= 1.01 * K / LIMIT * size + 1e-5).all()
 
 
+def test_both_kinds_of_instructions_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU with AVX2 alone this compares it with itself."""
+    shapes, found = [(450, 400, 1100), (3, 5, 7), (33, 65, 257)], []
+    try:
+        for isa in ("", "avx2"):
+            monkeypatch.setenv("SELFNORM_ISA", isa)
+            int16.library.cache_clear()
+            found.append([int16.product(random(M, K), random(K, N, seed=1)) for M, N, K in shapes])
+    finally:
+        monkeypatch.undo()
+        int16.library.cache_clear()
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
+def test_more_blocks_and_chunks_than_stay_in_the_second_cache() -> None:
+    a, b = random(450, 1100), random(1100, 400, seed=1)
+    assert off(int16.product(a, b), a @ b) < 0.001
+
+
 def test_small_probabilities_beside_a_large_one_are_kept() -> None:
     """Each chunk of a row has its own scale: the tail of a distribution is not rounded away by its peak."""
     p = torch.full((1, 10_000), 1e-5)

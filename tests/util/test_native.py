@@ -49,13 +49,17 @@ def compiler(folder: Path, body: str) -> str:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_flags_that_are_only_wished_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_that_are_only_wished_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="selfnorm")
     monkeypatch.setenv("SELFNORM_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CC", raising=False)
     source = tmp_path / "code.c"
-    source.write_text("int one(void) { return 1; }")
-    library = compile_library(source, wished=("-fno-such-flag",))
+    source.write_text("int one(void) { return ONE; }")
+    library = compile_library(source, wished=[("-DONE=1", "-fno-such-flag"), ("-fno-such-flag",), ("-DONE=1",)])
     assert library is not None and library.one() == 1
+    assert caplog.messages == ["code.c was compiled without -fno-such-flag."]
     assert compile_library(source, "-fno-such-flag") is None
 
 

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,10 @@ log = logging.getLogger("selfnorm")
 FLAGS = ["-O3", "-shared", "-fPIC"]
 
 
-def compile_library(source: Path, *flags: str, wished: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+def compile_library(source: Path, *flags: str, wished: Sequence[tuple[str, ...]] = ()) -> ctypes.CDLL | None:
     """The shared library of a C file, or None where there is no compiler (CC, else cc), it fails, or SELFNORM_NATIVE is 0.
 
-    Flags that are only wished, such as -fopenmp, are left out where the compiler fails with them.
+    Flags that are only wished, such as -fopenmp, are tried first, one group after another; the last try is without them.
 
     Its name in the cache holds the digest of compiler, flags and all C code beside the file, so that another version never
     meets an old library. A library that cannot be loaded is compiled again.
@@ -40,22 +41,27 @@ def compile_library(source: Path, *flags: str, wished: tuple[str, ...] = ()) -> 
     if compiler is None:
         log.info("There is no C compiler %s; torch's own operations are used.", command[0] if command else "")
         return None
-    command = [compiler, *command[1:], *FLAGS, *flags, *wished]
-    try:
-        library = cache_folder() / "native" / f"{source.stem}-{_digest(source, compiler, command)}.so"
-        if library.exists():
-            with suppress(OSError):
-                return ctypes.CDLL(str(library))
-        _compile(source, command, library)
-        return ctypes.CDLL(str(library))
-    except (OSError, UserError, subprocess.CalledProcessError) as error:
-        if wished:
-            log.info("%s could not be compiled with %s; it does without.", source.name, " ".join(wished))
-            return compile_library(source, *flags)
-        log.info(
-            "%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, error
-        )
-        return None
+    failed: Exception | None = None
+    for more in (*wished, ()):
+        try:
+            library = _library(source, compiler, [compiler, *command[1:], *FLAGS, *flags, *more])
+        except (OSError, UserError, subprocess.CalledProcessError) as error:
+            failed = error
+        else:
+            if failed:
+                log.info("%s was compiled without %s.", source.name, " ".join(f for f in wished[0] if f not in more))
+            return library
+    log.info("%s could not be compiled with %s (%s); torch's own operations are used.", source.name, compiler, failed)
+    return None
+
+
+def _library(source: Path, compiler: str, command: list[str]) -> ctypes.CDLL:
+    library = cache_folder() / "native" / f"{source.stem}-{_digest(source, compiler, command)}.so"
+    if library.exists():
+        with suppress(OSError):
+            return ctypes.CDLL(str(library))
+    _compile(source, command, library)
+    return ctypes.CDLL(str(library))
 
 
 def call(library: ctypes.CDLL, name: str, *arguments: Tensor | int | None) -> None:

@@ -30,6 +30,8 @@ def lstm(
     call: Call, layer: nn.LSTM, x: Tensor, state: tuple[Tensor, ...] | None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """What the layer does to x (T, B, d); no gradient goes into the state before the window."""
+    if not x.numel():
+        return layer(x, state)  # type: ignore[no-any-return]
     zeros = x.new_zeros(x.shape[1:])
     h, c = (zeros, zeros) if state is None else (part[0].detach().contiguous() for part in state)
     y, cells = Lstm.apply(call, x.contiguous(), *layer.all_weights[0], h, c)  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
 """In which precision products are made in training. What is measured is always float32.
 
-bf16 is for GPUs, and for CPUs with AVX-512 or AMX. int16 is fixed point, for CPUs with AVX2.
+bf16 is for GPUs, and for CPUs with AVX-512 or AMX. int16 is fixed point, for CPUs with AVX2 or AVX-512.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Matrix products and LSTM layers in fixed point, for training on CPUs with AVX2; the C code is beside this file.
+"""Matrix products and LSTM layers in fixed point, for training on CPUs with AVX2 or AVX-512; the C code is beside this file.
 
-Used if `training.precision` is "int16", the CPU has AVX2 and there is a C compiler. AVX-512 with VNNI is used where the CPU has
-it. benchmarks/precision.py compares training steps with those in float32.
+Used if `training.precision` is "int16", the CPU has AVX2 and there is a C compiler. AVX-512 with VNNI is used where the CPU and
+the compiler have it. benchmarks/precision.py compares training steps with those in float32.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from selfnorm.nn import layers
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where they cannot be used."""
-    source, flags = Path(__file__).with_name("kernels.c"), vector_flags()
+    flags, short, threads = vector_flags(), short_flags(), ("-fopenmp",)
     if not flags:
         return None
-    best = compile_library(source, *flags, *short_flags(), wished=("-fopenmp",))
-    return best if best is not None or not short_flags() else compile_library(source, *flags, wished=("-fopenmp",))
+    wished = [(*short, *threads), short, threads] if short else [threads]
+    return compile_library(Path(__file__).with_name("kernels.c"), *flags, "-ffp-contract=fast", wished=wished)
 
 
 def usable(*tensors: Tensor) -> bool:

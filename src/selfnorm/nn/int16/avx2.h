@@ -91,7 +91,7 @@ static inline void add_tile(Terms t, const float *from, long ld, float *to, long
     Reals low = load(t.b_scale, LANES), high = load(t.b_scale + LANES, LANES);
     for (int r = 0; r < ROWS; r++, from += ld, to += ldc) {
         Reals scale = all(t.a_scale[r]);
-        save(to, LANES, to_reals(s[2 * r]) * scale * low + load(from, LANES));
-        save(to + LANES, LANES, to_reals(s[2 * r + 1]) * scale * high + load(from + LANES, LANES));
+        save(to, LANES, _mm256_fmadd_ps(to_reals(s[2 * r]) * scale, low, load(from, LANES)));
+        save(to + LANES, LANES, _mm256_fmadd_ps(to_reals(s[2 * r + 1]) * scale, high, load(from + LANES, LANES)));
     }
 }

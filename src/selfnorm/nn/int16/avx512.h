@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void add_tile(Terms t, const float 
                      "3:\n\t" PAIR(0)
                      "add $40, %[a]\n\tadd $128, %[b]\n\tadd $128, %[next]\n\tdec %[left]\n\tjnz 3b\n"
                      "4:\n\tvmovups (%[b_scale]), %%zmm2\n\tvmovups 64(%[b_scale]), %%zmm3\n\t" SUMS(FINISH)
-                     : [left] "+r"(t.pairs), [a] "+r"(t.a), [b] "+r"(t.b), [next] "+r"(next), [from] "+r"(from), [to] "+r"(to)
+                     : [left] "+&r"(t.pairs), [a] "+&r"(t.a), [b] "+&r"(t.b), [next] "+&r"(next), [from] "+&r"(from), [to] "+&r"(to)
                      : [a_scale] "r"(t.a_scale), [b_scale] "r"(t.b_scale), [ld] "r"(4 * ld), [ldc] "r"(4 * ldc)
                      : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18",
                        "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");

@@ -1,4 +1,4 @@
-/* What Python calls: matrix products and LSTM layers in fixed point, on AVX2. Each function returns 0 where memory is short. */
+/* What Python calls: matrix products and LSTM layers in fixed point, on AVX2 or AVX-512. Each function returns 0 where memory is short. */
 
 #include "products.h"
 #include "packing.h"

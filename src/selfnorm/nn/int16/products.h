@@ -31,11 +31,9 @@ typedef struct {
 
 #define LIMIT 2895
 #define CHUNK 256
-#ifndef FEW
-#define FEW 4
-#endif
-#define FITS 600000
-#define DEPTH 3 /* chunks of a group of blocks that stay in the second cache */
+#define DEPTH 3     /* chunks of a group of blocks that stay in the second cache */
+#define FITS 600000 /* bytes of B that stay there */
+#define FEW 4       /* blocks of a group where all of B stays there */
 
 typedef struct {
     int32_t *at;  /* pairs */
