@@ -24,6 +24,7 @@ from .conftest import write_text
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = sorted({*PAGES, *ROOT.glob("*.md")} - {DOCS / "reproduction-tables.md"})  # that one is a report
 NAV = re.findall(r"^ +- .+: ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
 TUTORIALS = ["start.md", *(f"tutorials/own-{name}.md" for name in ("text", "head", "encoder", "criterion"))]
 
@@ -104,6 +105,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!http|#)([^)\s#]+)", text):
         place = (page.parent / target).resolve()
         assert place.exists() and place.is_relative_to(DOCS.resolve()), f"{target} is not a file of the site"
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_lines_have_at_most_100_characters(page: Path) -> None:
+    """Except code, tables and pictures, which cannot be wrapped."""
+    text = re.sub(r"```.+?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    if "<!-- Written by" not in text:
+        long = [line for line in text.splitlines() if len(line) > 100]
+        assert all(re.match(r"\||    |!\[", line) for line in long), long
 
 
 def test_the_python_reference_has_every_public_name() -> None:
