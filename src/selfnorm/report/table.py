@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 
 
@@ -22,13 +23,17 @@ class Table:
             "|" + " --- |" * len(self.head),
         ]
         lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in self.rows]
-        return "\n".join([*lines, "", *(f"{note}  " for note in self.notes), ""])
+        return "\n".join([*lines, "", *(f"{_wrapped(note)}  " for note in self.notes), ""])
 
 
 def without_empty_columns(head: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
     """The same table without columns that hold nothing."""
     used = [place for place in range(len(head)) if any(row[place] for row in rows)]
     return [head[i] for i in used], [[row[i] for i in used] for row in rows]
+
+
+def _wrapped(note: str) -> str:
+    return textwrap.fill(note, 98, break_long_words=False, break_on_hyphens=False)  # and two spaces, which end a paragraph's line
 
 
 def _plain(cell: str) -> str:
