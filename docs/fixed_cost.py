@@ -11,7 +11,7 @@ from pathlib import Path
 from selfnorm.report.charts.figure import Figure, Rows, layer, names, panel, quantity, tips
 from selfnorm.report.charts.theme import COLOURS, SHAPES
 
-MODELS = {"nce": "NCE-LM", "sm": "SM-LM"}
+MODELS = {"nce": "NCE-LM", "sm": "SM-LM", "dev": "DEV-LM, α = 1", "and": "AND-LM, α = 1"}
 KINDS = ["none", "mlp", "screen"]
 
 
@@ -37,7 +37,7 @@ def fixed_cost(root: Path) -> Figure:
         panels.append(
             panel(rows, 320, 260, [layer("line", line, strokeWidth=1.5), layer("point", point, size=60)], title)
         )
-    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for NCE-LM and SM-LM."
+    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for NCE-LM, SM-LM, DEV-LM and AND-LM."
     return Figure("Calibration at a fixed cost", "", alt, panels, columns=2)
 
 
