@@ -37,7 +37,7 @@ def fixed_cost(root: Path) -> Figure:
         panels.append(
             panel(rows, 320, 260, [layer("line", line, strokeWidth=1.5), layer("point", point, size=60)], title)
         )
-    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for NCE-LM, SM-LM, DEV-LM and AND-LM."
+    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for four kinds of models."
     return Figure("Calibration at a fixed cost", "", alt, panels, columns=2)
 
 

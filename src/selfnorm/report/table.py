@@ -33,7 +33,8 @@ def without_empty_columns(head: list[str], rows: list[list[str]]) -> tuple[list[
 
 
 def _wrapped(note: str) -> str:
-    return textwrap.fill(note, 98, break_long_words=False, break_on_hyphens=False)  # and two spaces, which end a paragraph's line
+    """Within 100 characters, with the two spaces that end a line in a paragraph."""
+    return textwrap.fill(note, 98, break_long_words=False, break_on_hyphens=False)
 
 
 def _plain(cell: str) -> str:
