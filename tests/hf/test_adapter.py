@@ -52,6 +52,15 @@ def test_half_precision_is_read_too() -> None:
     assert Adapter(tiny_model("gemma2").bfloat16()).link == Link(1.0, 30.0)
 
 
+def test_each_module_is_left_in_its_own_mode() -> None:
+    """Parts of a model may be frozen in evaluation mode while it is trained."""
+    model = tiny_model("llama").train()
+    frozen = next(iter(model.model.layers)).eval()
+    Adapter(model)
+    assert not any(module.training for module in frozen.modules())
+    assert model.training and model.get_output_embeddings().training
+
+
 def test_the_model_is_left_as_it_was() -> None:
     model = tiny_model("llama").train()
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -121,13 +121,14 @@ def linear_of(model: Any) -> nn.Linear:
 
 
 class evaluating:
-    """Dropout off inside this block; afterwards the model is in the mode it was in."""
+    """Dropout off inside this block; afterwards each of the model's modules is in the mode it was in."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.model, self.before = model, model.training
+        self.model, self.before = model, [(module, module.training) for module in model.modules()]
 
     def __enter__(self) -> None:
         self.model.eval()
 
     def __exit__(self, *error: object) -> None:
-        self.model.train(self.before)
+        for module, training in self.before:
+            module.training = training
