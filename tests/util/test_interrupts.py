@@ -1,4 +1,4 @@
-"""Signals wait until what is under way is done; a second one does not."""
+"""Ctrl-C and SIGTERM can be held back; the same signal again is not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_signal_waits_until_it_is_delivered(number: int, usual: list[int]) -> 
     with held() as signals:
         signal.raise_signal(number)
         assert signals.number == number and not usual
-        signals.deliver(number)
+        signals.deliver()
         assert usual == [number] and signals.number is None
 
 

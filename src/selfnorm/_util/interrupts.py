@@ -14,8 +14,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Held:
-    """The first signal is kept until `deliver`. The same one again has its usual effect at once; another kind does not: a study
-    whose terminal is given Ctrl-C sends its trainings SIGTERM too."""
+    """Keeps the first signal until `deliver`. The same signal again has its usual effect at once. One of the other kind has not,
+    because after Ctrl-C a study also sends SIGTERM to its trainings, which the terminal has already interrupted."""
 
     def __init__(self, usual: dict[int, Any]) -> None:
         self.usual = usual
@@ -23,25 +23,27 @@ class Held:
 
     def __call__(self, number: int, frame: Any) -> None:
         if self.number == number:
-            self.deliver(number)
+            self.deliver()
         elif self.number is None:
             self.number = number
-            log.info("Stopping after this step, to save it. Once more stops at once.")
+            log.info("Interrupted: the current step is finished and saved first. Interrupt again to stop at once.")
 
-    def deliver(self, number: int) -> None:
-        """What the signal would have done."""
-        self.number = None
-        self.release()
-        signal.raise_signal(number)
+    def deliver(self) -> None:
+        """Let the signal have its usual effect, if there was one."""
+        number, self.number = self.number, None
+        if number is not None:
+            self.release()
+            signal.raise_signal(number)
 
     def release(self) -> None:
+        """Put the usual handlers back."""
         for number, handler in self.usual.items():
             signal.signal(number, handler)
 
 
 @contextmanager
 def held() -> Iterator[Held]:
-    """In this block signals wait. Those that are ignored stay so, and in other threads than the main one nothing is held."""
+    """In this block Ctrl-C and SIGTERM wait. Ignored signals stay ignored. Outside the main thread nothing is held."""
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in SIGNALS} if main else {}
     waiting = Held({number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)})

@@ -76,13 +76,13 @@ class Trainer:
                 elif whole or (place.known and (signals.number or now - saved > 60 * self.training.checkpoint_minutes)):
                     self._save()
                     saved = now if self.exchange else self._now()
-                if signals.number and place.known:
-                    signals.deliver(signals.number)
+                if place.known:
+                    signals.deliver()
         if self.processes.first:
             self._save_last()
 
     def _interrupts(self) -> AbstractContextManager[Held]:
-        """Ctrl-C and SIGTERM wait for the step to be saved, but not of one process among several: all of them save together."""
+        """Ctrl-C and SIGTERM wait until the step is saved. Not with several processes: they can only save together."""
         return nullcontext(Held({})) if self.exchange else held()
 
     def _validates(self, place: Place, whole: bool, seconds: float) -> bool:
