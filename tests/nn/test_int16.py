@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfnorm._util.isa import vector_flags
+from selfnorm._util.isa import short_flags, vector_flags
 from selfnorm.config.recipe import Model
 from selfnorm.nn import int16
 from selfnorm.nn.log_z import target_and_log_z
@@ -64,8 +64,8 @@ def test_products_of_any_shape(M: int, N: int, K: int, turned_a: bool, turned_b:
     assert ((found - (a @ b + bias)).abs() <= 1.01 * K / LIMIT * size + 1e-5).all()
 
 
+@pytest.mark.skipif(not short_flags(), reason="needs AVX-512 with VNNI")
 def test_both_kinds_of_instructions_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU with AVX2 alone this compares it with itself."""
     shapes, found = [(450, 400, 1100), (3, 5, 7), (33, 65, 257)], []
     try:
         for isa in ("", "avx2"):
@@ -97,6 +97,15 @@ def test_small_probabilities_beside_a_large_one_are_kept() -> None:
 def test_an_lstm_layer_and_its_gradients_are_torchs(T: int, B: int, d: int, threads: int) -> None:
     with threads_of_torch(threads):
         check_lstm(int16.lstm, T, B, d, 0.003)
+
+
+def test_an_empty_batch_has_torchs_result_and_gradients() -> None:
+    layer, x = torch.nn.LSTM(4, 4), torch.zeros(3, 0, 4)
+    for run in (layer, lambda x: int16.lstm(layer, x, None)):
+        layer.zero_grad()
+        y, _ = run(x)
+        y.sum().backward()
+        assert y.shape == x.shape and not any(p.grad.any() for p in layer.parameters())
 
 
 def test_log_z_and_its_gradients_are_those_of_float32() -> None:

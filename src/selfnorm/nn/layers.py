@@ -29,7 +29,7 @@ def up(size: int) -> int:
 def lstm(
     call: Call, layer: nn.LSTM, x: Tensor, state: tuple[Tensor, ...] | None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """What the layer does to x (T, B, d); no gradient goes into the state before the window."""
+    """What the layer does to x (T, B, d); no gradient goes into the state before the window. Empty windows are left to torch."""
     if not x.numel():
         return layer(x, state)  # type: ignore[no-any-return]
     zeros = x.new_zeros(x.shape[1:])

@@ -69,8 +69,8 @@ static inline void turn(Wholes *v) {
     "vfmadd213ps (%[from]), %%zmm2, %%zmm" #s0 "\n\tvfmadd213ps 64(%[from]), %%zmm3, %%zmm" #s1 "\n\t" \
     "vmovups %%zmm" #s0 ", (%[to])\n\tvmovups %%zmm" #s1 ", 64(%[to])\n\tadd %[ld], %[from]\n\tadd %[ldc], %[to]\n\t"
 
-/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. Inline, so that the terms stay in registers: a tile
-   would wait for those of the one before to reach memory. */
+/* to = from + terms, for a whole tile; its rows are ld and ldc numbers apart. Inline, so that the terms stay in registers: passed
+   in memory, those of each tile waited for the stores of the tile before. */
 static inline __attribute__((always_inline)) void add_tile(Terms t, const float *from, long ld, float *to, long ldc) {
     const int32_t *next = t.next ? t.next : t.b;
     __asm__ volatile(SUMS(CLEAR)

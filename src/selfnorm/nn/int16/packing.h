@@ -73,7 +73,7 @@ static Reals scales_of(Wholes most, float *scale, long some) {
 }
 
 #define NEAR 16  /* vectors of columns packed at a time: they lie side by side in a row of x */
-#define AHEAD 12 /* rows that are asked for ahead */
+#define AHEAD 12 /* how many rows ahead is prefetched */
 
 /* LANES columns, or fewer, of a block or panel: which ones, how many, and where their pairs and scales go. */
 typedef struct {

@@ -20,7 +20,7 @@ typedef struct {
     long pairs;
     const int32_t *a, *b;
     const float *a_scale, *b_scale;
-    const int32_t *next; /* the panel that is read next, to be asked for ahead; or NULL */
+    const int32_t *next; /* the panel that is read next, to be prefetched; or NULL */
 } Terms;
 
 #ifdef __AVX512VNNI__
