@@ -22,6 +22,7 @@ from selfnorm.report.menu import menus
 from selfnorm.report.number import number
 from selfnorm.report.paper import missing_table, paper_tables
 from selfnorm.report.seeds import seed_tables
+from selfnorm.report.sizes import size_tables
 from selfnorm.report.study_tables import factor_differences, factor_table, pivots
 from selfnorm.report.table import Table
 from selfnorm.report.tables import by_text, examples, overview
@@ -80,7 +81,8 @@ def _not_run(collected: Collected, paper: bool) -> list[Section]:
 def _text(text: str, collected: Collected, figures: bool) -> Section:
     records = [r for r in collected.records if r.text == text]
     mine = Collected(records, collected.histories, collected.others, collected.settings, collected.calibrations)
-    tables = [*menus(mine), *seed_tables(records), *overview(records), *difference_tables(records), *examples(records)]
+    tables = [*menus(mine), *seed_tables(records), *size_tables(records), *overview(records)]
+    tables += [*difference_tables(records), *examples(records)]
     runs = len({r.run for r in records})
     best = min(records, key=lambda r: r.measured.perplexity)
     lowest = f"lowest perplexity {number(best.measured.perplexity, 1)} ({best.name}, {best.parts['split']})"
