@@ -48,7 +48,8 @@ def main() -> None:
     both, rows = ("float32", given.other), []
     for threads, d, criterion in product(given.threads, given.d, given.criteria):
         torch.set_num_threads(threads)
-        steps = {precision: steps_of(criterion, precision, given.V, d) for precision in both}
+        settings = CriterionSettings(name=criterion, shared="step")
+        steps = {precision: steps_of(settings, precision, given.V, d) for precision in both}
         seconds = interleaved({name: lambda it=it: next(it) for name, it in steps.items()}, given.rounds)
         ratio = seconds["float32"] / seconds[given.other]
         rows.append({"criterion": criterion, "d": d, "V": given.V, "threads": threads, **seconds, "ratio": ratio})
@@ -78,12 +79,11 @@ def errors() -> dict[str, dict[str, float]]:
     return found
 
 
-def steps_of(criterion: str, precision: str, V: int, d: int) -> Iterator[Place]:
+def steps_of(settings: CriterionSettings, precision: str, V: int, d: int) -> Iterator[Place]:
     """Training steps on random words with Zipf's law, one after another."""
     counts, rng = zipf_counts(V), make_rng(1)
     ids = np.random.default_rng(0).choice(V, size=400 * B * T, p=counts / counts.sum())
     training = Training(precision=precision, epochs=10**6, learning_rate=0.01)
-    settings = CriterionSettings(name=criterion, shared="step")
     model = build(Model(d=d), V, rng)
     return train(model, make_criterion(settings, counts, ids), Windows(ids, B, T), training, rng, Place())
 

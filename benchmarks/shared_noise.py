@@ -8,28 +8,25 @@ The ways take turns step by step; "window, k = 100" is 1. Float32, one thread, r
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from precision import steps_of
+
 from selfnorm._util.console import table
-from selfnorm._util.devices import make_rng
 from selfnorm._util.files import write_json
 from selfnorm._util.machine import command_line, environment
 from selfnorm._util.memory import keep_freed_memory
-from selfnorm.config.recipe import CriterionSettings, Model, Training
-from selfnorm.criteria.build import make_criterion
-from selfnorm.data.windows import Windows
-from selfnorm.nn.model import build
-from selfnorm.studies.bench.steps import zipf_counts
+from selfnorm.config.recipe import CriterionSettings
 from selfnorm.studies.bench.timing import interleaved
-from selfnorm.training.loop import Place, train
 
-B, T = 20, 20
-WAYS = {"window, k = 100": ("window", 100), "step, k = 100": ("step", 100), "window, k = 1,000": ("window", 1000)}
+WAYS = {
+    "window, k = 100": CriterionSettings(name="nce", k=100),
+    "step, k = 100": CriterionSettings(name="nce", k=100, shared="step"),
+    "window, k = 1,000": CriterionSettings(name="nce", k=1000),
+}
 
 
 def main() -> None:
@@ -43,7 +40,7 @@ def main() -> None:
     keep_freed_memory()
     rows = []
     for V, d in product(given.V, given.d):
-        steps = {name: steps_of(shared, k, V, d) for name, (shared, k) in WAYS.items()}
+        steps = {name: steps_of(settings, "float32", V, d) for name, settings in WAYS.items()}
         seconds = interleaved({name: lambda it=it: next(it) for name, it in steps.items()}, given.rounds)
         ratios = {name: seconds[name] / seconds["window, k = 100"] for name in WAYS}
         rows.append({"V": V, "d": d, "seconds": seconds, "ratios": ratios})
@@ -55,17 +52,6 @@ def main() -> None:
     table("NCE steps; ratios to one set of 100 words per window", ["V", "d", "milliseconds", *WAYS], cells)
     if given.to:
         write_json(given.to, {"command": command_line(), **environment(), "rows": rows})
-
-
-def steps_of(shared: str, k: int, V: int, d: int) -> Iterator[Place]:
-    """Training steps, one after another, with the streams and steps of the paper."""
-    counts, rng = zipf_counts(V), make_rng(1)
-    ids = np.random.default_rng(0).choice(V, size=400 * B * T, p=counts / counts.sum())
-    settings = CriterionSettings(name="nce", k=k, shared=shared)
-    training = Training(epochs=10**6, learning_rate=0.01)
-    return train(
-        build(Model(d=d), V, rng), make_criterion(settings, counts, ids), Windows(ids, B, T), training, rng, Place()
-    )
 
 
 if __name__ == "__main__":
