@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 
 import torch
-
 from precision import steps_of
 
 from selfnorm._util.console import table

@@ -11,7 +11,7 @@ from pathlib import Path
 from selfnorm.report.charts.figure import Figure, Rows, layer, names, panel, quantity, tips
 from selfnorm.report.charts.theme import COLOURS, SHAPES
 
-MODELS = {"nce": "NCE-LM", "sm": "SM-LM", "dev": "DEV-LM, α = 1", "and": "AND-LM, α = 1"}
+MODELS = {"nce": "NCE-LM", "ncer": "NCE-R-LM, α = 10", "sm": "SM-LM", "dev": "DEV-LM, α = 1", "and": "AND-LM, α = 1"}
 KINDS = ["none", "mlp", "screen"]
 
 
@@ -37,7 +37,7 @@ def fixed_cost(root: Path) -> Figure:
         panels.append(
             panel(rows, 320, 260, [layer("line", line, strokeWidth=1.5), layer("point", point, size=60)], title)
         )
-    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for four kinds of models."
+    alt = "σ_z before and after the best calibration within 5 and 10 % of the LSTM's multiply-adds, against d, for five kinds of models."
     return Figure("Calibration at a fixed cost", "", alt, panels, columns=2)
 
 

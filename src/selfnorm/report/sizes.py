@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from selfnorm.report.collect import Record
 from selfnorm.report.number import digits_of, interval, number
@@ -51,6 +52,6 @@ def _grows(sizes: dict[int, list[Record]]) -> str:
         return ""
     steps = [
         all(low[1] < high[0] for low in smaller for high in larger if low and high)
-        for smaller, larger in zip(bounds, bounds[1:], strict=False)
+        for smaller, larger in pairwise(bounds)
     ]
     return f"{sum(steps)} of {len(steps)}"
