@@ -35,7 +35,8 @@ def plan(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table6, d30, d100, menu, mscc, swbd, demo, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d30, d100, step, large, precision, menu, mscc, swbd, demo, or a TOML file
+        of yours.
     to
         Study folder.
     seeds
@@ -68,7 +69,8 @@ def run(
     Parameters
     ----------
     name
-        paper, paper/table1 … paper/table6, d30, d100, menu, mscc, swbd, demo, or a TOML file of yours.
+        paper, paper/table1 … paper/table6, d30, d100, step, large, precision, menu, mscc, swbd, demo, or a TOML file
+        of yours.
     to
         Study folder.
     seeds

@@ -39,7 +39,7 @@ def train(
     to
         Run folder to make or resume.
     then
-        What to measure afterwards: valid, test, test.shift, test.affine, test.mlp. Repeat for more.
+        What to measure afterwards: valid, test, valid.shift, test.shift, test.affine, test.mlp, … Repeat for more.
     """
     short = [f"data.file={as_toml(str(text))}"] if text is not None else []
     short += [f"criterion.name={as_toml(criterion)}"] if criterion is not None else []
