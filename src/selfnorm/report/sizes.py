@@ -11,7 +11,7 @@ from selfnorm.report.paper import PRECISION
 from selfnorm.report.table import Table
 from selfnorm.report.tables import by_text
 
-NOTE = "grows: of so many steps from one size to the next, those where the two 95 % intervals do not overlap."
+NOTE = "grows: of so many steps from one size to the next, those where sigma_z grows and the two 95 % intervals do not overlap."
 
 
 def size_tables(records: Sequence[Record]) -> list[Table]:
