@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -303,3 +305,16 @@ def test_a_learned_normalizer_is_what_log_z_is_pulled_to(gamma: float) -> None:
     assert torch.allclose(loss.fit, target)
     loss.penalty.sum().backward()
     assert output.normalizer.affine.b.grad.abs() > 0 and dense(output.weight.grad, output.weight).abs().max() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("nce", {"penalty": "sampled"}), ("softmax", {"penalty": "exact"}), ("softmax", {"penalty": "variance"}), ("nce", {"gamma": 0.1})],
+)  # fmt: skip
+def test_a_penalty_without_a_weight_is_refused(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"criterion\.\w+=.*Set criterion\.alpha above 0"):
+        make_criterion(CriterionSettings(name=name, **given), COUNTS)
+    assert (
+        make_criterion(CriterionSettings(name=name, alpha=0.0, **given), COUNTS).penalty is None
+    )  # as stored recipes say
+    assert make_criterion(CriterionSettings(name=name, alpha=0.1, **given), COUNTS).penalty is not None

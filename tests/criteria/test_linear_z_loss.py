@@ -214,6 +214,25 @@ def test_the_host_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waits == ["tolist"] * 2
 
 
+def test_a_loss_scale_keeps_small_gradients_of_half_precision() -> None:
+    """A large accumulated batch divides by so many tokens that float16 has no such small numbers; the scale brings them back."""
+    hidden, weight, _, labels = batch()
+    half, scale = hidden.detach().half().requires_grad_(), 65536.0
+    (linear_z_loss(half, weight, labels, 0.1, tokens=1e6).total * scale).backward()
+    wide = half.detach().float().requires_grad_()
+    linear_z_loss(wide, weight, labels, 0.1, tokens=1e6).total.backward()
+    assert half.grad is not None and wide.grad is not None and half.grad.dtype == torch.float16
+    assert torch.allclose(half.grad.float() / scale, wide.grad, rtol=0.001, atol=1e-12)
+
+
+def test_gradients_may_be_asked_for_twice() -> None:
+    hidden, weight, _, labels = batch()
+    total = linear_z_loss(hidden, weight, labels, 0.1).total * 3
+    one = torch.autograd.grad(total, [hidden, weight], retain_graph=True)
+    two = torch.autograd.grad(total, [hidden, weight])
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
 @pytest.mark.parametrize("reduction", ["sum", "none"])
 def test_reductions_are_the_parts_of_the_mean(reduction: str) -> None:
     hidden, weight, _, labels = batch()

@@ -13,7 +13,7 @@ import torch
 from selfnorm.calibration.base import Budget
 from selfnorm.config.recipe import Model
 from selfnorm.data.windows import evaluation_windows
-from selfnorm.evaluation.measure import measure, per_word
+from selfnorm.evaluation.measure import contexts, measure, per_word
 from selfnorm.evaluation.statistics import block_sums, differences, intervals, merged
 from selfnorm.nn import log_z as one_pass
 from selfnorm.nn.model import LanguageModel, build
@@ -63,6 +63,16 @@ def test_numbers_are_those_of_the_slow_oracle(model: LanguageModel) -> None:
     assert found.perplexity == pytest.approx(math.exp(nll.mean()), rel=1e-5)
     assert found.u_perplexity == pytest.approx(math.exp((nll - log_z).mean()), rel=1e-5)
     assert found.correlation == pytest.approx(np.corrcoef(h, log_z)[0, 1], abs=1e-4)
+
+
+def test_streams_of_an_encoder_that_reaches_far_back_start_early_enough() -> None:
+    settings = Model(d=8, layers=3, heads=2, encoder="transformer", memory=100, init=0.8)
+    far = build(settings, 30, torch.Generator().manual_seed(0)).requires_grad_(False)
+    for parameter in far.encoder.parameters():  # fresh weights are too small for the past to matter
+        parameter.mul_(4)
+    ids = np.random.default_rng(0).integers(30, size=6000)
+    one = np.concatenate([far.output.log_z(c).numpy() for _, c, _ in contexts(far, ids, streams=1)])
+    assert per_word(far, ids).log_z == pytest.approx(one, abs=1e-4)
 
 
 def test_parallel_streams_with_a_warm_up_agree_with_one_stream(model: LanguageModel) -> None:

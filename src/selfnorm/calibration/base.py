@@ -63,7 +63,22 @@ def make_budget(settings: dict[str, Any]) -> Budget:
     for name in settings:
         if name not in known:
             raise UserError(f"calibration: unknown setting {name}.{nearest(name, known)} Known: {', '.join(known)}.")
-    return Budget(**settings)
+    given = dict(settings)
+    if not isinstance(given.get("hidden", ()), tuple):
+        given["hidden"] = tuple(given["hidden"]) if isinstance(given["hidden"], list) else (given["hidden"],)
+    for name, value in given.items():
+        _check_type(name, value)
+    return Budget(**given)
+
+
+def _check_type(name: str, value: Any) -> None:
+    kind: Any
+    kind, wanted = (str, "a name") if name == "preview" else (int, "a whole number")
+    if name in ("passes", "minutes"):
+        kind, wanted = (int, float), "a number"
+    for one in value if isinstance(value, tuple) else (value,):
+        if not isinstance(one, kind) or isinstance(one, bool):
+            raise UserError(f"calibration: {name} = {value!r}; {wanted} was expected.")
 
 
 @dataclass(frozen=True)

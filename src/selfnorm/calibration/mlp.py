@@ -15,7 +15,7 @@ from selfnorm._util.devices import HOST, device_of, host_of, moved, to_host, wid
 from selfnorm.calibration.affine import least_squares
 from selfnorm.calibration.base import Advance, Budget, Task, scratch_file
 from selfnorm.nn.normalizers import Mlp
-from selfnorm.nn.output import Output
+from selfnorm.nn.output import Output, scale_of
 from selfnorm.registry.calibrations import multiply_adds
 
 SAMPLE = 8192  # contexts that decide which rows matter, at most an eighth of all
@@ -82,11 +82,11 @@ def rows_that_matter(head: Output, c: np.ndarray, counts: Tensor | None, most: i
 
 
 def start_rows(network: Mlp, head: Output, words: Tensor) -> None:
-    """Start the network's rows where the output layer has them."""
+    """Start the network's rows where the output layer has them, with the scale of its scores."""
     if network.frequent is not None:
         with torch.no_grad():
-            network.frequent.weight.copy_(head.weight[words])
-            network.frequent.bias.copy_(head.bias[words].view(-1))
+            network.frequent.weight.copy_(head.weight[words]).mul_(scale_of(head.link))
+            network.frequent.bias.copy_(head.bias[words].view(-1)).mul_(scale_of(head.link))
 
 
 def fit(

@@ -56,7 +56,7 @@ def fit_normalizer(
     cost      at most this share of the exact log Z's multiply-adds (default 0.15), or
     sigma     the cheapest that leaves at most this much on the contexts left out
     counts    (V,) start mlp from the rows with the largest of these numbers; by default, from those that log Z needs most
-    budget    contexts, passes, minutes, hidden, frequent, rank, top, preview: as `selfnorm calibrate` has them
+    budget    passes, minutes, hidden, frequent, rank, top, preview: as `selfnorm calibrate` has them
 
     >>> import torch
     >>> rng = torch.Generator().manual_seed(0)
@@ -75,6 +75,7 @@ def fit_normalizer(
         )
     if head.normalizer is not None:
         raise UserError("The head has a normalizer already: give head.without_normalizer().")
+    counts = None if counts is None else torch.as_tensor(counts)
     if counts is not None and tuple(counts.shape) != (head.V,):
         raise UserError(f"counts must be ({head.V},), one number a word; found {tuple(counts.shape)}.")
     rows = _spool(contexts, head.d)
@@ -82,12 +83,11 @@ def fit_normalizer(
         raise UserError(f"{len(rows)} contexts were given; at least {2 * EVERY} are needed.")
     size = min(BLOCK, len(rows) // EVERY)
     out = (np.arange(len(rows)) // size) % EVERY == EVERY - 1
-    most = make_budget({"contexts": int((~out).sum()), **budget})
-    most = replace(most, contexts=min(most.contexts, int((~out).sum())))
+    most = make_budget({**budget, "contexts": int((~out).sum())})
     device = head.weight.device
     rng = make_rng(seed, device)
     task = Task(head, _pieces(rows, ~out, device), _pieces(rows, out, device), most, counts, rng)
-    with nullcontext() if progress else silent():
+    with nullcontext() if progress else silent(), torch.inference_mode(False):
         if kind == "auto":
             normalizer = _chosen(task, 0.15 if cost is None and sigma is None else cost, sigma)
         else:
@@ -134,7 +134,7 @@ def load_normalizer(path: Path | str, head: Output) -> Normalizer:
         normalizer: Normalizer = load(CALIBRATIONS.find(about.get("kind", "")).make)().load(tensors, head)
     except (KeyError, ValueError, RuntimeError):
         raise UserError(f"{path} does not hold a normalizer of this head. Fit it again.") from None
-    normalizer.kind_name = about["kind"]
+    normalizer.requires_grad_(False).kind_name = about["kind"]
     return normalizer
 
 
@@ -155,13 +155,12 @@ def _spool(contexts: Tensor | Iterable[Tensor], d: int) -> np.ndarray:
 
 
 def _pieces(rows: np.ndarray, chosen: np.ndarray, device: torch.device, size: int = 4096) -> Contexts:
+    """The chosen rows; where fewer are asked for, evenly spread ones: contexts of several texts may come one text after another."""
+    places = np.flatnonzero(chosen)
+
     def pieces(most: int) -> Iterator[Tensor]:
-        for at in range(0, len(rows), size):
-            piece = rows[at : at + size][chosen[at : at + size]][:most]
-            if len(piece):
-                yield moved(torch.from_numpy(np.ascontiguousarray(piece)), device)
-            most -= len(piece)
-            if most <= 0:
-                return
+        some = places if most >= len(places) else places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+        for at in range(0, len(some), size):
+            yield moved(torch.from_numpy(np.asarray(rows[some[at : at + size]])), device)
 
     return pieces

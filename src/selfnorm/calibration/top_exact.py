@@ -7,6 +7,7 @@ from torch import Tensor
 
 from selfnorm.nn.normalizers import Normalizer
 from selfnorm.nn.output import Output, link_of
+from selfnorm.nn.precision import without_autocast
 from selfnorm.nn.reductions import in_threads, log_sum_replaced, row_scores, top_words
 
 HELD = 1 << 24  # bytes of scores held at a time: they are read several times, so they should stay in a cache
@@ -42,6 +43,7 @@ class TopExact(Normalizer):
         """Per context; an int8 multiply-add counts as a quarter, a bf16 one as a half."""
         raise TypeError("TopExact is a base class: use Screen or Int8")
 
+    @without_autocast
     @torch.no_grad()
     def forward(self, c: Tensor) -> Tensor:
         head, flat = self._head[0], c.reshape(-1, c.shape[-1])

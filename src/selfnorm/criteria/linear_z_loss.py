@@ -84,6 +84,7 @@ class _LinearZLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
         with torch.autocast(hidden.device.type, enabled=False):
             m, log_z, gradients = _pass(hidden, weight, bias, labels, share, alpha, scale, cap, wants)
+        ctx.kinds = [None if x is None else x.dtype for x in (hidden, weight, bias)]
         share = share.to(log_z.dtype)
         counts = share > 0
         fit = torch.where(counts, (log_z - m) * share, 0.0).sum()
@@ -94,7 +95,9 @@ class _LinearZLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
-        found = [None if g is None else g.mul_(upstream[0].to(g.dtype)) for g in ctx.saved_tensors]
+        # Rounded to the inputs' types last: a loss scale is there to keep small gradients out of float16's underflow.
+        pairs = zip(ctx.saved_tensors, ctx.kinds, strict=True)
+        found = [None if g is None else (g * upstream[0].to(g.dtype)).to(kind) for g, kind in pairs]
         return (*found, None, None, None, None, None, None)
 
 
@@ -102,11 +105,11 @@ def _pass(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: Tensor,
     alpha: float, scale: float, cap: float | None, wants: tuple[bool, bool, bool],
 ) -> tuple[Tensor, Tensor, list[Tensor | None]]:  # fmt: skip
-    """m of the labels, log Z, and the gradients of hidden, weight and bias that are wanted: one walk over the tokens."""
+    """m of the labels, log Z, and the wanted gradients of hidden, weight and bias, not rounded: one walk over the tokens."""
     N, V = len(hidden), len(weight)
     kind = torch.float64 if torch.float64 in (hidden.dtype, weight.dtype) else torch.float32
     size = max(LEAST, HELD // (4 * V))
-    d_hidden = torch.empty_like(hidden) if wants[0] else None
+    d_hidden = torch.empty(hidden.shape, dtype=kind, device=hidden.device) if wants[0] else None
     d_weight = torch.zeros(weight.shape, dtype=kind, device=weight.device) if wants[1] else None
     d_bias = torch.zeros(V, dtype=kind, device=weight.device) if wants[2] else None
     targets, log_zs = [], []
@@ -129,16 +132,12 @@ def _pass(
         if scale != 1:
             gradient.mul_(scale)
         if d_hidden is not None:
-            d_hidden[at : at + size] = _times(gradient, weight).to(hidden.dtype)
+            d_hidden[at : at + size] = _times(gradient, weight)
         if d_weight is not None:
             d_weight.addmm_(gradient.t(), c)
         if d_bias is not None:
             d_bias += gradient.sum(0)
-    gradients = [
-        d_hidden,
-        None if d_weight is None else d_weight.to(weight.dtype),
-        None if d_bias is None or bias is None else d_bias.to(bias.dtype),
-    ]
+    gradients = [d_hidden, d_weight, d_bias]
     if not targets:
         return share.new_zeros(0), share.new_zeros(0), gradients
     return torch.cat(targets).squeeze(1), torch.cat(log_zs).squeeze(1), gradients

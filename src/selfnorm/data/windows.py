@@ -12,6 +12,8 @@ from torch import Tensor
 from selfnorm._util.devices import HOST, moved
 from selfnorm._util.errors import UserError
 
+WARMUP = 128  # words after which a recurrent state has forgotten how it started
+
 
 @dataclass(frozen=True)
 class Window:
@@ -79,7 +81,7 @@ class Windows:
         return Window(whole.inputs[mine], whole.targets[mine], whole=whole, first=self.own.start)
 
 
-def evaluation_windows(ids: np.ndarray, streams: int = 16, T: int = 64, warmup: int = 128) -> Iterator[Window]:
+def evaluation_windows(ids: np.ndarray, streams: int = 16, T: int = 64, warmup: int = WARMUP) -> Iterator[Window]:
     """Every word but the first is predicted once, state carried.
 
     One stream would be exact and slow. Here `streams` run side by side, each started `warmup` words

@@ -14,7 +14,7 @@ from torch import Tensor
 from selfnorm._util.devices import device_of, to_host
 from selfnorm._util.errors import UserError
 from selfnorm._util.machine import command_line, machine, today
-from selfnorm.data.windows import Window, evaluation_windows
+from selfnorm.data.windows import WARMUP, Window, evaluation_windows
 from selfnorm.evaluation.measurement import Measurement
 from selfnorm.evaluation.statistics import Array, block_sums, intervals, merged, numbers
 from selfnorm.nn.encoders import State, restart
@@ -33,6 +33,7 @@ def contexts(model: LanguageModel, ids: np.ndarray, **how: int) -> Iterator[tupl
         raise UserError(f"The text has {len(ids)} tokens; measuring needs at least 2.")
     state: State | None = None
     device = device_of(model)
+    how.setdefault("warmup", max(WARMUP, getattr(model.encoder, "reach", 0)))
     with torch.no_grad():
         for window in evaluation_windows(ids, **how):
             here = window.to(device)

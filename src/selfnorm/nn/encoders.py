@@ -23,7 +23,8 @@ class Encoder(Protocol):
     """What a registered encoder has: an nn.Module made from V and the recipe's [model] section.
 
     `table` (V, d) holds the word vectors; it is looked up with sparse gradients and may be shared with the output layer.
-    `rng` is the random generator of dropout: given while training, None everywhere else.
+    `rng` is the random generator of dropout: given while training, None everywhere else. An encoder whose c depends on more than
+    the last 128 words says so in `reach`: parallel streams of a text then start that many words early when it is measured.
     """
 
     d: int

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from selfnorm._util import devices
 from selfnorm.nn import amx, int16
-from selfnorm.nn.precision import products
+from selfnorm.nn.precision import HALF, products
 from selfnorm.nn.reductions import log_sum, log_sum_and_mean
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
@@ -55,7 +55,7 @@ def _ranges(count: int, size: int) -> Iterator[slice]:
 
 def scores(c: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """c·W^T + b (N, words), in float32 or better: half-precision rows are widened block by block."""
-    if weight.dtype in (torch.bfloat16, torch.float16):
+    if weight.dtype in HALF:
         c, weight, bias = c.float(), weight.float(), bias.float()
     return torch.addmm(bias.view(-1), c, weight.t())
 
@@ -195,6 +195,8 @@ def target_and_log_z(c: Tensor, weight: Tensor, bias: Tensor, w: Tensor) -> tupl
     wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (c, weight, bias))
     if not wanted:  # asked here, because a Function does not see whether gradients are switched off
         return _without_gradient(c, weight, bias, w)
+    if weight.dtype in HALF:
+        weight, bias = weight.float(), bias.float()
     m_w, log_z = TargetAndLogZ.apply(c, weight, bias, w)  # type: ignore[no-untyped-call]
     return m_w, log_z
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from selfnorm.nn.precision import without_autocast
+
 if TYPE_CHECKING:
     from selfnorm.nn.output import Output
 
@@ -48,8 +50,9 @@ class Affine(Normalizer):
         made.load_state_dict({"a": a.detach(), "b": b.detach()})
         return made
 
+    @without_autocast
     def forward(self, c: Tensor) -> Tensor:
-        return c @ self.a + self.b
+        return c.to(self.a.dtype) @ self.a + self.b
 
     def onto(self, output: Output) -> Output:
         return output.minus(self.a, self.b)
@@ -98,8 +101,9 @@ class Mlp(Normalizer):
             return c
         return torch.cat([c, self.frequent(c).logsumexp(-1, keepdim=True)], dim=-1)
 
+    @without_autocast
     def forward(self, c: Tensor) -> Tensor:
-        x = self.features(c)
+        x = self.features(c.to(self.affine.a.dtype))
         value: Tensor = self.affine(x) + self.network(x).squeeze(-1)
         return self.scale * value
 

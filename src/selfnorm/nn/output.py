@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from selfnorm.nn.log_z import blocks, log_z_and_mean_score, rows, scores, target_and_log_z
 from selfnorm.nn.normalizers import Affine, Sum
+from selfnorm.nn.precision import HALF, widened, without_autocast
 
 
 def squash(x: Tensor) -> Tensor:
@@ -28,14 +29,17 @@ def link_of(name: str) -> Callable[[Tensor], Tensor]:
     """A link by name, or written as "scale=0.125", "cap=30" or "scale=0.125,cap=30": x -> cap · tanh(scale · x / cap)."""
     if name in LINKS:
         return LINKS[name]
-    numbers = {key: float(value) for key, _, value in (part.partition("=") for part in name.split(","))}
-    scale, cap = numbers.get("scale", 1.0), numbers.get("cap", 0.0)
+    scale, cap = scale_of(name), _numbers(name).get("cap", 0.0)
     return (lambda x: cap * torch.tanh(x * (scale / cap))) if cap else (lambda x: x * scale)
 
 
-def widened(x: Tensor) -> Tensor:
-    """Half precision as float32, anything else as it is: scores and log Z are computed in float32 or better."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+def scale_of(link: str) -> float:
+    """What a written link multiplies scores by; 1 for the named ones."""
+    return 1.0 if link in LINKS else _numbers(link).get("scale", 1.0)
+
+
+def _numbers(link: str) -> dict[str, float]:
+    return {key: float(value) for key, _, value in (part.partition("=") for part in link.split(","))}
 
 
 class Output(nn.Module):
@@ -72,6 +76,7 @@ class Output(nn.Module):
         """The same from the rows (V, d) and, if there is one, the bias (V,)."""
         if weight.dim() != 2 or (bias is not None and bias.numel() != len(weight)):
             raise ValueError(f"rows (V, d) and a bias (V,) were expected, found {tuple(weight.shape)}")
+        scale, cap = float(scale), None if cap is None else float(cap)
         if not scale > 0 or (cap is not None and not cap > 0):
             raise ValueError(f"scale = {scale}, cap = {cap}: both must be above 0")
         head = cls.__new__(cls)
@@ -91,29 +96,37 @@ class Output(nn.Module):
     def d(self) -> int:
         return self.weight.shape[1]
 
+    def in_precision(self, c: Tensor) -> Tensor:
+        """c in the precision of the rows; float32 where these have half precision."""
+        return c.to(torch.float32 if self.weight.dtype in HALF else self.weight.dtype)
+
+    @without_autocast
     def m(self, w: Tensor, c: Tensor) -> Tensor:
         """One word a context: w and the scores are shaped like c without its last axis."""
-        c = widened(c)
+        c = self.in_precision(c)
         rows, bias = self._rows(w)
         return self._finish((rows * c).sum(-1) + bias, c)
 
+    @without_autocast
     def m_each(self, w: Tensor, c: Tensor) -> Tensor:
         """k words a context: w (..., k), whose leading axes may be fewer than c's, to scores (..., k)."""
-        c = widened(c)
+        c = self.in_precision(c)
         rows, bias = self._rows(w)
         letters = "xyz"[3 - (c.dim() - 1) :]
         shared = letters[len(letters) - (w.dim() - 1) :]
         return self._finish(torch.einsum(f"{letters}d,{shared}kd->{letters}k", c, rows) + bias, c)
 
+    @without_autocast
     def m_shared(self, w: Tensor, c: Tensor) -> Tensor:
         """The same k words (k,) for every context: (..., k), one product."""
-        c = widened(c)
+        c = self.in_precision(c)
         rows, bias = self._rows(w)
         return self._finish(c @ rows.t() + bias, c)
 
+    @without_autocast
     def target_and_log_z(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """m(w,c) and exact log Z, both shaped like w, from one pass over the scores."""
-        c = widened(c)
+        c = self.in_precision(c)
         flat = c.reshape(-1, self.d)
         if self.link:
             return self.m(w, c), self.log_z(c)
@@ -121,35 +134,45 @@ class Output(nn.Module):
         g = self._g(c)
         return m.view(w.shape) - g, log_z.view(w.shape) - g
 
+    @without_autocast
     def log_z(self, c: Tensor) -> Tensor:
-        """Exact log Z (...,), in blocks of words: (N, V) is held only where a gradient needs it and it fits."""
-        c = widened(c)
+        """Exact log Z (...,), in blocks of contexts and words: without gradients (N, V) is never held.
+
+        With gradients it is held if it fits a budget; behind a link, always.
+        """
+        c = self.in_precision(c)
         flat = c.reshape(-1, self.d)
         if self.link:
-            pieces = [self._linked(flat, b).logsumexp(1) for b in blocks(len(flat), self.V)]
-            log_z = torch.stack(pieces, dim=1).logsumexp(1)
+            parts = [self._log_z_behind_link(flat[some]) for some in rows(len(flat))]
+            log_z = torch.cat(parts) if parts else flat.new_zeros(0)
         else:
             first = torch.zeros(len(flat), dtype=torch.long, device=flat.device)
             log_z = target_and_log_z(flat, self.weight, self.bias, first)[1]
         return log_z.view(c.shape[:-1]) - self._g(c)
 
+    @without_autocast
     def log_z_and_entropy(self, c: Tensor) -> tuple[Tensor, Tensor]:
         """log Z (N,) and the entropy H_c = log Z - Σ p·m of softmax(m) (N,), without gradients."""
-        c = widened(c)
+        c = self.in_precision(c)
         with torch.no_grad():
-            pairs = [log_z_and_mean_score(c[some], self.weight, self.bias, link_of(self.link)) for some in rows(len(c))]
+            some_or_none = list(rows(len(c))) or [slice(0)]
+            pairs = [log_z_and_mean_score(c[some], self.weight, self.bias, link_of(self.link)) for some in some_or_none]
             log_z, mean = (torch.cat(column) for column in zip(*pairs, strict=True))
             return log_z - self._g(c), log_z - mean
 
+    @without_autocast
     def all_m(self, c: Tensor) -> Tensor:
         """Every word's score (N, V): for a few contexts only."""
-        c = widened(c)
+        c = self.in_precision(c)
         return self._linked(c) - self._g(c).unsqueeze(-1)
 
     def minus(self, a: Tensor, b: Tensor) -> Output:
-        """A new Output whose m is m - (a·c + b): folded into the rows where the link is the identity."""
-        if self.link:
-            return self.with_normalizer(Affine.of(a.to(self.weight), b.to(self.weight)))
+        """A new Output whose m is m - (a·c + b): folded into the rows where the link is the identity.
+
+        Rows of half precision stay as they are, because they would round what is folded in.
+        """
+        if self.link or self.weight.dtype in HALF:
+            return self.with_normalizer(Affine.of(*(self.in_precision(x).to(self.weight.device) for x in (a, b))))
         other = self._copy()
         with torch.no_grad():
             other.weight.sub_(a)
@@ -192,6 +215,10 @@ class Output(nn.Module):
     def _rows(self, w: Tensor) -> tuple[Tensor, Tensor]:
         bias = F.embedding(w, self.bias, sparse=True).squeeze(-1)
         return widened(F.embedding(w, self.weight, sparse=True)), widened(bias)
+
+    def _log_z_behind_link(self, c: Tensor) -> Tensor:
+        parts = [self._linked(c, b).logsumexp(1) for b in blocks(len(c), self.V)]
+        return torch.stack(parts, dim=1).logsumexp(1)
 
     def _linked(self, c: Tensor, words: slice = slice(None)) -> Tensor:
         return link_of(self.link)(scores(c, self.weight[words], self.bias[words]))

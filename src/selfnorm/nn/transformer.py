@@ -23,6 +23,7 @@ class Transformer(nn.Module):
     def __init__(self, V: int, settings: Model) -> None:
         super().__init__()
         self.d, self.dropout, self.memory = settings.d, settings.dropout, settings.memory
+        self.reach = settings.memory * settings.layers  # every layer reaches `memory` words further back
         self.table = nn.Parameter(torch.empty(V, settings.d))
         self.blocks = nn.ModuleList(Block(settings.d, settings.heads) for _ in range(settings.layers))
         self.norm = nn.LayerNorm(settings.d)

@@ -16,8 +16,7 @@ from selfnorm.criteria.build import Criterion, Loss
 from selfnorm.data.windows import Window, Windows
 from selfnorm.nn.encoders import State, detach
 from selfnorm.nn.model import LanguageModel
-from selfnorm.nn.output import widened
-from selfnorm.nn.precision import products_in
+from selfnorm.nn.precision import products_in, widened
 from selfnorm.training.exchange import Exchange
 from selfnorm.training.optimizer import Optimizer
 from selfnorm.training.sgd import scale_of, total_norm
