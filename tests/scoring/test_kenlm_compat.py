@@ -122,6 +122,16 @@ def test_each_call_does_on_ours_what_it_does_on_kenlm(name: str, places: tuple[P
     assert CALLS[name](kenlm_compat, places[1]) == CALLS[name](kenlm, places[0])
 
 
+def test_a_copy_in_another_process_scores_as_the_model_does(places: tuple[Path, Path]) -> None:
+    plain = kenlm_compat.Model(str(places[1]))
+    exact = kenlm_compat.Model(str(places[1]), normalized=True)
+    raw = kenlm_compat.Model(str(places[1]), calibration="none")
+    assert exact.score("the cat") != plain.score("the cat")
+    for model in (plain, exact, raw):
+        for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+            assert again.score("the cat") == model.score("the cat") and again.path == model.path
+
+
 def test_every_public_name_of_kenlm_is_there() -> None:
     public = {name for name in vars(kenlm) if not name.startswith("_") and name != "os"}
     assert public <= set(vars(kenlm_compat))

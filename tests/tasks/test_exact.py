@@ -82,12 +82,25 @@ def test_hypotheses_that_differ_in_nothing_and_empty_lists(runs: dict[str, sn.Ru
 def test_a_bound_covers_sums_and_is_widened_by_what_it_sees() -> None:
     rng = np.random.default_rng(0)
     bound = Bound(0.999)
-    bound.learn([rng.normal(0.3, 0.1, 20) for _ in range(30)])
+    bound.learn([(i,) * 19 for i in range(30)], [rng.normal(0.3, 0.1, 20) for _ in range(30)])
+    assert bound.known
     sums = np.abs(rng.normal(0, 0.1, (20_000, 9)).sum(1))
     assert (sums > bound(np.array(9))).mean() < 0.003 and bound(np.array(0)) == 0
     before = bound(np.array(16))
     bound.widen(rng.normal(0.3, 0.5, 400))
     assert bound(np.array(16)) > 3 * before
+
+
+def test_contexts_that_come_again_and_again_do_not_make_a_bound_known(runs: dict[str, sn.Run]) -> None:
+    """Silence at the start of a session: the same context many times says nothing about the others."""
+    silence, asked = [[("", -1.0)] * 160], lists(60, 8, 5)
+    plain = [[(h.words, h.score) for h in nbest.hypotheses] for nbest in asked]
+    exact = [r.best for r in sn.Rescorer(runs["softmax"].folder, lm_weight=3.0, exact="all").rescore(plain)]
+    raw = sn.Rescorer(runs["softmax"].scorer(normalized=True, calibration="none").with_log_z(False), lm_weight=3.0)
+    for _ in range(3):
+        raw.rescore(silence)
+    assert not raw._bound.known
+    assert [raw.rescore([one])[0].best for one in plain] == exact
 
 
 def test_the_command_and_its_wrong_uses(

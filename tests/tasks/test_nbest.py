@@ -42,6 +42,12 @@ def test_espnet_folders_are_read_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "2best_recog" / "text").write_text("u2 it\nu1 a cat\n")
     with pytest.raises(UserError, match=r"2best_recog/text line 1: expected utterance u1"):
         read_lists(tmp_path, "espnet")
+    (tmp_path / "2best_recog" / "text").write_text("u1 a cat\nu2 it\nu3 no\n")
+    with pytest.raises(UserError, match=r"2best_recog/text line 3: 1best_recog/text has no more lines"):
+        read_lists(tmp_path, "espnet")
+    (tmp_path / "2best_recog").rename(tmp_path / "3best_recog")
+    with pytest.raises(UserError, match="not 2best_recog"):
+        read_lists(tmp_path, "espnet")
     with pytest.raises(UserError, match="no folder 1best_recog"):
         read_lists(tmp_path / "1best_recog", "espnet")
 
@@ -56,6 +62,9 @@ def test_whisper_lines_hold_texts_or_tokens(tmp_path: Path) -> None:
     lists, _ = read_lists(path, "whisper")
     assert lists[0].reference == ("the", "cat") and lists[0].hypotheses[1].score == -0.75
     assert lists[1].hypotheses[0].words == ("the", "cat") and lists[1].hypotheses[0].score == -1.5
+    tokens = ["Ġdon", "âĢĻ", "t", "Ġcaf", "Ã©", "Ġ", "ä¸Ń"], ["Ġcafé"]
+    path.write_text(json.dumps({"id": 3, "sequences": tokens, "scores": [-1, -1]}))
+    assert [h.words for h in read_lists(path, "whisper")[0][0].hypotheses] == [("don’t", "café", "中"), ("café",)]
     path.write_text('{"id": 1, "sequences": ["a"], "scores": []}\n')
     with pytest.raises(UserError, match="as many numbers"):
         read_lists(path, "whisper")
@@ -85,6 +94,9 @@ def test_htk_lattices_become_lists(tmp_path: Path) -> None:
     assert nbest.hypotheses[0].score == pytest.approx(-3 * math.log(10))
     assert nbest.hypotheses[0].old_lm == pytest.approx(-0.3 * math.log(10))
     assert len(next(iter(stream_lists(path, "slf", Reading(paths=1)))).hypotheses) == 1
+    long = SLF.replace("W=", "WORD=").replace(" S=", " START=").replace(" E=", " END=")
+    (tmp_path / "long.slf").write_text(long.replace(" a=", " acoustic=").replace(" l=", " language="))
+    assert read_lists(tmp_path / "long.slf", "slf")[0][0].hypotheses == nbest.hypotheses
     for bad, said in ((SLF.replace("S=1", "S=x"), "node numbers"), (SLF.replace("a=-3", "a=x"), "to be numbers"),
                       (SLF.replace("S=0 E=1", "S=4 E=1"), "without cycles"), ("nothing", "an HTK lattice")):  # fmt: skip
         (tmp_path / "bad.slf").write_text(bad)
@@ -104,6 +116,13 @@ def test_kaldi_lattices_and_linear_ones_become_lists(tmp_path: Path) -> None:
     path.write_text("u-1\n0 1 the 1,10,\n1\n\nu-2\n0 1 a 1,11,\n1\n\nv-1\n0 1 it 0,1,\n1\n")
     lists = read_lists(path, "kaldi_lattice")[0]
     assert [(n.name, len(n.hypotheses)) for n in lists] == [("u", 2), ("v", 1)]
+    branches = "0 1 the 1,10,\n0 1 a 2,11,\n1\n"
+    path.write_text(f"u-1\n{branches}\nu-2\n{branches}")
+    assert [n.name for n in stream_lists(path, "kaldi_lattice", Reading(paths=1))] == ["u-1", "u-2"]
+    path.write_text(f"u\n{branches}\nu\n{branches}")
+    with pytest.raises(UserError, match="list u comes twice"):
+        read_lists(path, "kaldi_lattice")
+    assert len(read_lists(path, "kaldi_lattice", skip_bad=True)[0]) == 1
     path.write_text("u1\n0 1 the x,y\n1\n")
     with pytest.raises(UserError, match="graph,acoustic"):
         read_lists(path, "kaldi_lattice")

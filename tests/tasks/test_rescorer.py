@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +100,108 @@ def test_the_command_streams_tunes_and_reports(run: sn.Run, tmp_path: Path, caps
     (tmp_path / "out").unlink()
     assert main([*call, "--to", str(tmp_path / "out")]) == 2
     assert not (tmp_path / "out").exists() and "hypothesis 2 of u 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["scores", "nbest"])
+def test_scores_that_are_written_are_the_models(
+    run: sn.Run, tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l").write_text(
+        "".join(
+            json.dumps({"id": n.name, "hyps": [{"text": " ".join(h.words), "score": h.score} for h in n.hypotheses]})
+            + "\n"
+            for n in lists(10, 5)
+        )
+    )
+    call = ["rescore", str(run.folder), str(tmp_path / "l"), "--print", what]
+    assert main(call) == 0
+    default = capsys.readouterr().out
+    assert main([*call, "--exact", "all"]) == 0
+    assert capsys.readouterr().out == default
+    assert main([*call, "--exact", "1best"]) == 0
+    said = capsys.readouterr()
+    assert "the mean of log Z stands for what was not computed" in said.err and said.out != default
+
+
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+def test_hypotheses_are_compared_as_references_are(
+    run: sn.Run, tmp_path: Path, metric: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case and mapping apply to both sides, and to both metrics."""
+    rows = [
+        {"id": n.name, "hyps": [{"text": " ".join(h.words).upper(), "score": h.score} for h in n.hypotheses]}
+        for n in lists(20, 3)
+    ]
+    (tmp_path / "l").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = [row["hyps"][0]["text"].lower().split() for row in rows]
+    (tmp_path / "ref").write_text(
+        "".join(f"{row['id']} {' '.join(words)}\n" for row, words in zip(rows, said, strict=True))
+    )
+    call = ["rescore", str(run.folder), str(tmp_path / "l"), "--exact", "none", "--json", "--metric", metric]
+    call += ["--references", str(tmp_path / "ref"), "--ignore-case"]
+    found = []
+    for word in (said[0][0], said[0][0].upper()):
+        (tmp_path / "map").write_text(f"{word} else\n")
+        assert main([*call, "--map", str(tmp_path / "map")]) == 0
+        found.append(json.loads(capsys.readouterr().out)[metric])
+    assert found[0] == found[1] and (found[0] > 20 if metric == "bleu" else found[0] < 0.9)
+    (tmp_path / "map").write_text("uh a\nUH b\n")
+    assert main([*call, "--map", str(tmp_path / "map")]) == 2
+    assert "mapped to two words" in capsys.readouterr().err
+
+
+def test_references_that_nobody_asked_for_need_no_package(
+    run: sn.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l").write_text('{"id": "u", "hyps": [{"text": "a", "score": 1}], "ref": "a"}\n')
+    (tmp_path / "ref").write_text("u a\n")
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    monkeypatch.setattr("selfnorm.cli.rescore.find_spec", lambda name: None)
+    call = ["rescore", str(run.folder), str(tmp_path / "l")]
+    assert main(call) == 0
+    said = capsys.readouterr()
+    assert said.out == "u a\n" and "1 lists bring references" in said.err
+    assert main([*call, "--references", str(tmp_path / "ref")]) == 2
+    assert "jiwer" in capsys.readouterr().err
+
+
+def test_what_a_command_reads_is_never_written(run: sn.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, given = '{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n', tmp_path / "l.jsonl"
+    given.write_text(text)
+    (tmp_path / "link").symlink_to(given)
+    os.mkfifo(tmp_path / "pipe")
+    for to, said in [("l.jsonl", "is read by"), ("link", "is read by"), ("pipe", "a pipe"), ("-", "stands for stdin")]:
+        assert main(["rescore", str(run.folder), str(given), "--to", to if to == "-" else str(tmp_path / to)]) == 2
+        assert said in capsys.readouterr().err and given.read_text() == text
+    assert main(["score", str(run.folder), str(given), "--table", str(given)]) == 2
+    assert "is read by" in capsys.readouterr().err and given.read_text() == text
+    (tmp_path / "elsewhere").write_text("old")
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
+    assert main(["rescore", str(run.folder), str(given), "--to", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").is_symlink() and (tmp_path / "elsewhere").read_text() == "u a\n"
+
+
+@pytest.mark.parametrize("closed", ["stdin", "stdout"])
+def test_a_closed_stream_is_a_sentence(
+    run: sn.Run, tmp_path: Path, closed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "l").write_text("a b\n")
+    monkeypatch.setattr(sys, closed, None)
+    assert main(["score", str(run.folder), *([] if closed == "stdin" else [str(tmp_path / "l")])]) == 2
+    assert f"{closed} is closed" in capsys.readouterr().err
+
+
+def test_the_table_of_scores_has_the_words_that_were_scored(run: sn.Run, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("the cat\na dog\n")
+    call = ["score", str(run.folder), str(tmp_path / "t"), "--table", str(tmp_path / "t.csv")]
+    for more, ends in (([], 2), (["--no-eos"], 0)):
+        assert main([*call, *more]) == 0
+        assert (tmp_path / "t.csv").read_text().count("<eos>") == ends
+
+
+def test_bytes_are_no_sentence(run: sn.Run) -> None:
+    with pytest.raises(sn.UserError, match="found bytes"):
+        run.scorer().score(b"the cat")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

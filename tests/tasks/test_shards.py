@@ -118,7 +118,7 @@ def test_lists_in_shards_are_rescored_as_in_one_piece(
     lists.write_text("\n".join(map(json.dumps, rows[:40])) + "\n\n" + "\n".join(map(json.dumps, rows[40:])) + "\n")
     monkeypatch.setattr(rescoring.chunks, "__defaults__", (100,))  # a trie for a dozen lists
     settings = {"lm_weight": 0.5, "word_penalty": 0.1, "old_lm_weight": 0.0, "print": "nbest", "tokenized": False}
-    settings |= {"exact": "1best", "confidence": 0.999}
+    settings |= {"exact": "all", "confidence": 0.999}
     settings |= run_settings(open_run(tmp_path / "run"), True, None, 0.0)
     job = plan("rescore", settings, lists, at_lists(30))
     assert len(job.shards) > 1 and sum(shard.lines for shard in job.shards) == 91

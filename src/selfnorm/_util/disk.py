@@ -47,7 +47,10 @@ def storage_code(error: Exception) -> int | None:
     return errno.ENOSPC if isinstance(error, OSError) and SHORT_WRITE.search(str(error)) else None
 
 
-def storage_sentence(code: int, path: Path, needed: int = 0) -> str:
+def storage_sentence(code: int, path: Path | None, needed: int = 0) -> str:
+    """One sentence; without a path it was the output or a temporary file, and nobody can say which."""
+    if path is None:
+        return f"the output or a temporary file could not be written: {REASONS[code]}. Make room, then run it again."
     room = [f"it needs {_megabytes(needed)}"] if needed else []
     free = _free(path)
     room += [f"{_megabytes(free)} are free there"] if free is not None and code != errno.EROFS else []

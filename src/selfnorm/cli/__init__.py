@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
@@ -95,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except OSError as error:
         if error.errno in REASONS:
-            place = Path(error.filename or tempfile.gettempdir())
+            place = Path(error.filename) if error.filename else None
             errors.print(f"stopped: {storage_sentence(error.errno, place)}", markup=False)
             return 1
         where = f"{error.filename}: " if error.filename else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,22 @@ def check_jobs(asked: int) -> int:
     if asked < 0:
         raise UserError(f"--jobs {asked}: give the number of trainings side by side, or 0 for one per core.")
     return asked or os.cpu_count() or 1
+
+
+def output_file(path: Path, *inputs: Path | None) -> Path:
+    """Where a command writes: no file that it reads, and behind a link what it leads to."""
+    if path.name == "-":
+        raise UserError("- stands for stdin; name a file to write to.")
+    for given in inputs:
+        if given is not None and given.exists() and path.exists() and path.samefile(given):
+            raise UserError(f"{path} is read by this command, so it cannot be written. Name another file.")
+    return path.resolve() if path.is_symlink() else path
+
+
+def require_stdout() -> None:
+    """Results are printed: somebody must be able to read them."""
+    if sys.stdout is None:
+        raise UserError("stdout is closed: results could not be printed.")
 
 
 def is_hf(run: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,7 +25,9 @@ from selfnorm.cli.options import (
     SkipBad,
     Tokenized,
     is_hf,
+    output_file,
     refuse_hf,
+    require_stdout,
     warn_of_unknown,
 )
 
@@ -51,7 +54,7 @@ def rescore(
     temperature: float | None = None, to: Path | None = None,
     normalized: Normalized = False, unk_penalty: float = 0.0, calibration: Kind = None, skip_bad: SkipBad = False,
     beam_size: int | None = None, paths: int = 100, workers: int = 1,
-    exact: Literal["none", "1best", "nbest", "all"] = "1best", confidence: float = 0.999, tokenized: Tokenized = False,
+    exact: Literal["none", "1best", "nbest", "all"] | None = None, confidence: float = 0.999, tokenized: Tokenized = False,
     device: Device = "", on: On = "here", jobs: Jobs = 0, shard: int = 2000, hf: Hf = None, json_: Json = False,
 ) -> None:  # fmt: skip
     """Choose from n-best lists: score + lm-weight · LM + word-penalty · words. Shared prefixes are computed once.
@@ -95,7 +98,8 @@ def rescore(
         Processes that share the work; the output is the same.
     exact
         1best: compute log Z only where it could change the best hypothesis. nbest: the same for the whole order. none: skip log Z.
-        all: compute it everywhere (also --normalized).
+        all: compute it everywhere (also --normalized). The default is 1best; all where the scores of every hypothesis are
+        written (--print nbest and scores), because the others leave estimates in them.
     confidence
         Of --exact: how sure it must be that what was not computed changes nothing.
     unk_penalty
@@ -113,7 +117,11 @@ def rescore(
     from selfnorm.tasks.wer import References, read_mapping, read_references
 
     _check(lists, test, tune, ngram_weight, temperature, workers, normalized, exact)
-    mode, weights = "all" if normalized else str(exact), Weights(lm_weight, word_penalty, old_lm_weight)
+    scores_written = print_ in ("nbest", "scores") and not json_
+    mode = exact or ("all" if normalized or scores_written else "1best")
+    if to is not None and on == "here":
+        to = output_file(to, lists, test, tune, references, map_, ngram)
+    weights = Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
     if on == "ray":
         refuse_hf(run, "--on ray")
@@ -143,6 +151,10 @@ def rescore(
         opened = open_run(run, device)
         scorer = opened.scorer(mode != "none", calibration, unk_penalty).with_log_z(mode == "all")
         say(_calibrated(opened, calibration, mode))
+    if scores_written and mode in ("1best", "nbest"):
+        say(
+            f"--exact {mode}: scores are exact where the order needed it; elsewhere the mean of log Z stands for what was not computed"
+        )
     mix = Mix(None if ngram is None else Ngram(ngram), ngram_weight)
     reading = Reading(skip_bad, beam_size, paths)
     compare = References(None, ignore_case, {} if map_ is None else read_mapping(map_))
@@ -156,6 +168,7 @@ def rescore(
     rescorer = Rescorer(scorer, weights.lm, weights.word, weights.old_lm, mode, confidence, mix)
     compare = compare.using(None if references is None else read_references(references))
     session = Session(compare, metric, scorer.vocab, str.split if tokenized else scorer.tokenize, temperature or 1.0)
+    session.counting = references is not None or _can_count(metric)
     picked: dict[str, str] = {}
     with _output(to) as write, progress("rescore", None, "lists") as advance:
         for nbest, table in rescorer.stream(stream_lists(lists, format_, reading), tokenized, workers):
@@ -199,10 +212,16 @@ def _tuned(
 def _output(to: Path | None) -> Iterator[Callable[[str], None]]:
     """Lines to stdout, or to a file that appears when all are written."""
     if to is None:
+        require_stdout()
         yield lambda line: print(line)
         return
     with atomic(to) as temporary, temporary.open("w", encoding="utf-8") as handle:
         yield lambda line: print(line, file=handle)
+
+
+def _can_count(metric: str) -> bool:
+    """Lists may bring references that nobody asked for: without the package for error rates they are left alone."""
+    return find_spec("jiwer" if metric == "wer" else "sacrebleu") is not None
 
 
 def _calibrated(run: Run, calibration: str | None, exact: str) -> str:
@@ -240,7 +259,7 @@ def _shown(value: Any) -> str:
 
 def _check(
     lists: Path, test: Path | None, tune: Path | None, ngram_weight: float, temperature: float | None, workers: int,
-    normalized: bool, exact: str,
+    normalized: bool, exact: str | None,
 ) -> None:  # fmt: skip
     if test is not None and tune is None:
         raise UserError("--test goes with --tune: weights are found on LISTS and used on --test.")
@@ -254,5 +273,5 @@ def _check(
         raise UserError(f"--temperature {temperature}: a number above 0 was expected.")
     if workers < 1:
         raise UserError(f"--workers {workers}: a number of processes of at least 1 was expected.")
-    if normalized and exact not in ("1best", "all"):
+    if normalized and exact not in (None, "all"):
         raise UserError(f"--normalized computes log Z everywhere: leave --exact {exact} out.")

@@ -12,7 +12,19 @@ from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
-from selfnorm.cli.options import Device, Hf, Json, Kind, Normalized, Tokenized, is_hf, refuse_hf, warn_of_unknown
+from selfnorm.cli.options import (
+    Device,
+    Hf,
+    Json,
+    Kind,
+    Normalized,
+    Tokenized,
+    is_hf,
+    output_file,
+    refuse_hf,
+    require_stdout,
+    warn_of_unknown,
+)
 
 if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
@@ -70,6 +82,8 @@ def score(
         return
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
+    table = None if table is None else output_file(table, text)
+    require_stdout()
     if opened is None:
         from selfnorm.hf.scorer import open_scorer
 
@@ -85,7 +99,7 @@ def score(
         if left is not None and not normalized:
             say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
     if table is not None:
-        write_columns(table, scorer.tokens(line.split() if tokenized else line for line in _lines(text)))
+        write_columns(table, scorer.tokens((line.split() if tokenized else line for line in _lines(text)), eos))
     unknown, split = Unknown(scorer.vocab), _whole if from_hf else str.split if tokenized else scorer.tokenize
     for scores in scorer.stream(counted((split(line) for line in _lines(text)), unknown), eos):
         print(score_line(scores, per_word, log10, json_))

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import selfnorm
 from selfnorm._util.errors import UserError
@@ -110,6 +111,7 @@ class Model:
             name = str(Path(os.fsdecode(path)).absolute())
             opened = _opened(name, normalized, calibration)
         self.scorer, self.path = opened.with_log_z(normalized or opened.normalized), os.fsencode(name)
+        self._how: dict[str, Any] = {"normalized": normalized, "calibration": calibration}
 
     @property
     def order(self) -> int:
@@ -119,12 +121,12 @@ class Model:
     def __repr__(self) -> str:
         return f"<Model from {Path(os.fsdecode(self.path)).name!r}>"
 
-    def __reduce__(self) -> tuple[type[Model], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[], Model], tuple[()]]:
         if not self.path:
             raise TypeError(
                 "a model made from an open Scorer cannot be sent to another process; make it from its run folder"
             )
-        return type(self), (self.path,)
+        return partial(type(self), self.path, **self._how), ()
 
     def __contains__(self, word: Text) -> bool:
         return _text(word) in ("<s>", "</s>") or self._id(word) != self.scorer.vocab.unk

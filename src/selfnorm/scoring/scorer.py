@@ -64,7 +64,7 @@ class Scorer:
 
     def ids(self, sentence: Sentence) -> list[int]:
         """A sentence's word ids: a string is tokenized, a list of words is taken as it is."""
-        if not isinstance(sentence, str | Sequence):
+        if not isinstance(sentence, str | Sequence) or isinstance(sentence, bytes | bytearray):
             raise UserError(f"A sentence is a string or a list of words; found {type(sentence).__name__}.")
         return self.vocab.ids(self.tokenize(sentence) if isinstance(sentence, str) else sentence)
 

@@ -27,8 +27,9 @@ from selfnorm.scoring.trie import Walked, walk_together
 from selfnorm.tasks.nbest.base import NBest
 from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, ids_of
 
+Words = tuple[int, ...]
 MODES = ("none", "1best", "nbest", "all")
-SAMPLE = 150  # contexts whose log Z is computed first, to know how far it spreads
+SAMPLE = 150  # different contexts whose log Z is computed first, to know how far it spreads
 
 
 @dataclass
@@ -40,20 +41,26 @@ class Bound:
     sigma: float = 0.0
     together: float = 1.0  # how much faster sums over a hypothesis spread than independent ones
     largest: float = 0.0
-    sample: list[Array] = field(default_factory=list)  # log Z of whole hypotheses
+    contexts: dict[Words, float] = field(default_factory=dict)  # log Z after these words
+    hypotheses: dict[Words, Array] = field(default_factory=dict)  # log Z of all contexts of one
     seen: list[float] = field(default_factory=list)
 
     @property
     def known(self) -> bool:
-        """Has it seen enough contexts to be used?"""
-        return sum(map(len, self.sample)) >= SAMPLE
+        """Has it seen enough different contexts to be used?"""
+        return len(self.contexts) >= SAMPLE
 
-    def learn(self, hypotheses: Sequence[Array]) -> None:
-        """Take in the log Z of some hypotheses' contexts, each an array."""
-        self.sample += hypotheses
-        every = np.concatenate(self.sample)
+    def learn(self, hypotheses: Sequence[Words], log_z: Sequence[Array]) -> None:
+        """Take in the log Z of some hypotheses' contexts: after no word, after the first, …, after all.
+
+        A context that many hypotheses share counts once: how often it comes says nothing about the others.
+        """
+        for words, values in zip(hypotheses, log_z, strict=True):
+            self.hypotheses[words] = values
+            self.contexts |= {words[:length]: float(z) for length, z in enumerate(values)}
+        every = np.array(list(self.contexts.values()))
         self.mean, self.sigma = float(every.mean()), float(every.std()) + 1e-9
-        scaled = [float((z - self.mean).sum()) / math.sqrt(len(z)) for z in self.sample if len(z)]
+        scaled = [float((z - self.mean).sum()) / math.sqrt(len(z)) for z in self.hypotheses.values()]
         self.together = max(1.0, float(np.std(scaled)) / self.sigma) if len(scaled) > 1 else 1.0
         self.largest = float(np.abs(every - self.mean).max())
 
@@ -128,12 +135,13 @@ class Exact:
         self, lists: Sequence[NBest], tokenized: bool = False, bound: Bound | None = None
     ) -> tuple[list[Table], Exactness]:
         """The tables of lists that go through one trie, and what they cost."""
-        walked = walk_together(self.scorer, ids_of(self.scorer, lists, tokenized))
+        ids = ids_of(self.scorer, lists, tokenized)
+        walked = walk_together(self.scorer, ids)
         if bound is not None and bound.known:
             chunk = _Chunk(self, lists, walked, copy.deepcopy(bound))
         else:
             chunk = _Chunk(self, lists, walked, bound or Bound(self.confidence))
-            chunk.sample()
+            chunk.sample(ids)
         chunk.decide()
         return chunk.tables(), chunk.report
 
@@ -165,17 +173,19 @@ class _Chunk:
             self.members.append(range(start, start + len(nbest.hypotheses)))
         self.fixed = [exact.mix.table(nbest, np.zeros(len(nbest.hypotheses))).rows for nbest in lists]
 
-    def sample(self) -> None:
+    def sample(self, ids: Sequence[Sequence[int]]) -> None:
         """Exact log Z of some hypotheses, to know how far sums of it spread."""
         order = np.random.default_rng(0).permutation(len(self.walked.contexts))
-        chosen: list[int] = []
+        chosen, nodes = list[int](), set[int]()
         for i in order:
             chosen.append(int(i))
-            if sum(len(self.walked.contexts[j]) for j in chosen) >= SAMPLE:
+            nodes |= {int(node) for node in self.walked.contexts[i]}
+            if len(nodes) >= SAMPLE:
                 break
-        self._compute({int(node) for i in chosen for node in self.walked.contexts[i]})
+        self._compute(nodes)
         if chosen:
-            self.bound.learn([self.log_z[self.walked.contexts[i]] for i in chosen])
+            values = [self.log_z[self.walked.contexts[i]] for i in chosen]
+            self.bound.learn([tuple(ids[i]) for i in chosen], values)
 
     def _compute(self, nodes: set[int]) -> Array:
         new = np.array(sorted(n for n in nodes if np.isnan(self.log_z[n])), dtype=np.int64)

@@ -29,8 +29,10 @@ class Session:
     vocab: Vocab
     tokenize: Tokenize
     temperature: float = 1.0
+    counting: bool = True  # errors, where there are references
     lists: int = 0
     unknown_wins: int = 0
+    uncounted: int = 0  # lists with a reference that is not looked at
     rate: ErrorRate = field(default_factory=ErrorRate)
     texts: tuple[list[str], list[str], list[str]] = field(default_factory=lambda: ([], [], []))
     sure: list[tuple[float, bool]] = field(default_factory=list)
@@ -47,11 +49,14 @@ class Session:
             ids = self.vocab.ids(self.tokenize(text))
             self.unknown.count(ids)
             self.unknown_wins += place == best and self.vocab.unk in ids
-        if self.metric == "bleu":
+        if not self.counting:
+            self.uncounted += nbest.reference is not None
+        elif self.metric == "bleu":
             reference = self.references.of(nbest)
             if reference is not None:
-                for column, text in zip(self.texts, (words[best], words[before], reference), strict=True):
-                    column.append(text)
+                for column, text in zip(self.texts, (words[best], words[before]), strict=False):
+                    column.append(self.references.normal(text))
+                self.texts[2].append(reference)
         elif (found := self.references.counts(nbest)) is not None:
             counts, length = found
             self.rate.add(int(counts[best]), int(counts[before]), length)
@@ -81,6 +86,8 @@ class Session:
         """Sentences for the user."""
         if self.unknown_wins:
             yield f"{self.unknown_wins:,} of {self.lists:,} chosen hypotheses hold a word outside the vocabulary"
+        if self.uncounted:
+            yield f"{self.uncounted:,} lists bring references; for error rates install the extra: pip install 'selfnorm[rescore]'"
         if self.references.without and (self.rate.words or self.texts[2]):
             yield f"{self.references.without:,} of {self.lists:,} lists have no reference; the error rate is that of the others"
 
@@ -120,7 +127,9 @@ def develop(
         wanted = [references.of(n) or "" for n in lists]
 
         def loss(picks: Picks, places: Picks) -> float:
-            texts = [" ".join(lists[i].hypotheses[p].words) for p, i in zip(picks, places, strict=True)]
+            texts = [
+                references.normal(" ".join(lists[i].hypotheses[p].words)) for p, i in zip(picks, places, strict=True)
+            ]
             return -bleu(texts, [wanted[i] for i in places])
 
         found = tune_on(tables, loss, old_lm)

@@ -50,7 +50,7 @@ class References:
 
     known         by name, or None: each list brings its own
     ignore_case   compare in lower case
-    mapping       words replaced in references and hypotheses first
+    mapping       words replaced in references and hypotheses; with ignore_case, whatever their case
     """
 
     known: dict[str, str] | None = None
@@ -58,6 +58,14 @@ class References:
     mapping: dict[str, str] = field(default_factory=dict)
     without: int = 0  # lists without a reference of their own
     _case: list[tuple[bool, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.ignore_case:
+            lower = {word.lower(): replacement.lower() for word, replacement in self.mapping.items()}
+            for word, replacement in self.mapping.items():
+                if lower[word.lower()] != replacement.lower():
+                    raise UserError(f"{word} is mapped to two words, which --ignore-case cannot tell apart.")
+            self.mapping = lower
 
     def using(self, known: dict[str, str] | None) -> References:
         """The same comparison with other references."""

@@ -75,7 +75,7 @@ def _refuse_overwriting(path: Path) -> None:
     if path.stem.partition(".")[0] in RESULTS:
         raise UserError(f"{path}: a run's own results are called {path.stem}.json. Choose another --out.")
     facts = path.with_suffix(".json")
-    if facts.exists() and "int8" not in read_json(facts):
+    if facts.exists() and not (isinstance(known := read_json(facts), dict) and "int8" in known):
         raise UserError(f"{facts} would be overwritten, and it is not of a graph. Choose another --out.")
 
 

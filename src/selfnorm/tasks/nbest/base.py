@@ -68,6 +68,13 @@ class Reading:
             raise UserError(sentence + ". Fix it, or skip such lines (--skip-bad).")
         self.skipped.append(sentence)
 
+    def repeated(self, path: Path, name: str) -> None:
+        """A list whose name another one had."""
+        sentence = f"{path}: list {name} comes twice, so their results could not be told apart"
+        if not self.skip_bad:
+            raise UserError(sentence + ". Rename one, or skip the second (--skip-bad).")
+        self.skipped.append(sentence)
+
 
 class Format(Protocol):
     several: bool
@@ -115,6 +122,8 @@ def lines_of(path: Path) -> Iterator[str]:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file or of stdin, unpacked if they are gzip's, whatever the name."""
     stdin = path == STDIN
+    if stdin and sys.stdin is None:
+        raise UserError("stdin is closed: give a file.")
     with open(sys.stdin.fileno() if stdin else path, "rb", closefd=not stdin) as handle:
         if path.suffix != ".gz" and handle.peek(2)[:2] != GZIP:
             yield handle

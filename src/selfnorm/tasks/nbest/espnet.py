@@ -25,6 +25,9 @@ class Espnet:
             raise UserError(
                 f"{path} has no folder 1best_recog. ESPnet writes 1best_recog, 2best_recog, … with text and score."
             )
+        missing = set(range(1, len(folders) + 1)) - {int(f.name.removesuffix("best_recog")) for f in folders}
+        if missing:
+            raise UserError(f"{path} has {len(folders)} folders of ranks, but not {min(missing)}best_recog.")
         texts = [(f / "text", enumerate(lines_of(f / "text"), 1)) for f in folders]
         scores = [(f / "score", enumerate(lines_of(f / "score"), 1)) for f in folders]
         for place, line in texts[0][1]:
@@ -40,6 +43,10 @@ class Espnet:
                     hypotheses.append(Hypothesis(tuple(said), score, 0.0, f"{name}-{rank + 1}"))
             if hypotheses:
                 yield NBest(name, tuple(hypotheses))
+        for file, lines in (*texts[1:], *scores):
+            place, line = next(lines, (0, ""))
+            if place:
+                raise UserError(f"{file} line {place}: 1best_recog/text has no more lines, found {line[:60]!r}.")
 
     def write(self, nbest: NBest, order: Sequence[int], totals: Array, lm: Array) -> Iterator[str]:
         yield from (f"{nbest.hypotheses[i].raw} {' '.join(nbest.hypotheses[i].words)}" for i in order)

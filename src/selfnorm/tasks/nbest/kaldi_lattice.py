@@ -25,12 +25,12 @@ class KaldiLattice:
     def read(self, path: Path, reading: Reading) -> Iterator[NBest]:
         held: list[Hypothesis] = []  # of linear lattices that belong together
         base = ""
-        for name, hypotheses in _lists(path, reading):
+        for name, hypotheses, linear in _lists(path, reading):
             parts = name.rpartition("-")
-            if held and (parts[0] != base or parts[2] != str(len(held) + 1) or len(hypotheses) > 1):
+            if held and (parts[0] != base or parts[2] != str(len(held) + 1) or not linear):
                 yield NBest(base, tuple(held))
                 held = []
-            if len(hypotheses) == 1 and parts[2] == str(len(held) + 1):
+            if linear and parts[2] == str(len(held) + 1):
                 base = parts[0]
                 held.append(Hypothesis(hypotheses[0].words, hypotheses[0].score, hypotheses[0].old_lm, name))
             else:
@@ -42,15 +42,18 @@ class KaldiLattice:
         yield from (f"{nbest.hypotheses[i].raw} {' '.join(nbest.hypotheses[i].words)}" for i in order)
 
 
-def _lists(path: Path, reading: Reading) -> Iterator[tuple[str, list[Hypothesis]]]:
+def _lists(path: Path, reading: Reading) -> Iterator[tuple[str, list[Hypothesis], bool]]:
+    """Name, n best paths, and whether the lattice has one path only."""
     for lines in _blocks(path):
         place, name = lines[0][0], lines[0][1].strip()
         try:
-            best = _lattice(lines[1:]).best(reading.paths)
+            lattice = _lattice(lines[1:])
+            best = lattice.best(reading.paths)
         except ValueError as error:
             reading.bad(path, place, f"{error} in the lattice {name}", lines[1][1] if len(lines) > 1 else "")
             continue
-        yield name, [Hypothesis(h.words, h.score, h.old_lm, f"{name}-{i}") for i, h in enumerate(best, 1)]
+        hypotheses = [Hypothesis(h.words, h.score, h.old_lm, f"{name}-{i}") for i, h in enumerate(best, 1)]
+        yield name, hypotheses, lattice.linear
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:

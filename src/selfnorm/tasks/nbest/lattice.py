@@ -30,6 +30,11 @@ class Lattice:
     start: int = 0
     final: dict[int, tuple[float, float]] = field(default_factory=dict)
 
+    @property
+    def linear(self) -> bool:
+        """Does it have one path only?"""
+        return len({arc.start for arc in self.arcs}) == len(self.arcs) and len(self.final) < 2
+
     def best(self, n: int) -> list[Hypothesis]:
         """The n best distinct word sequences, best first; ValueError where there is a cycle or no path."""
         leaving: dict[int, list[Arc]] = defaultdict(list)

@@ -29,11 +29,14 @@ def stream_lists(path: Path, form: str, reading: Reading) -> Iterator[NBest]:
         raise UserError(f"--beam-size {reading.beam_size}: the number of hypotheses per list was expected.")
     if reading.paths < 1:
         raise UserError(f"--paths {reading.paths}: a number of at least 1 was expected.")
-    found = False
+    names = set[str]()
     for nbest in chosen.read(path, reading):
-        found = True
+        if nbest.name in names:
+            reading.repeated(path, nbest.name)
+            continue
+        names.add(nbest.name)
         yield nbest
-    if not found:
+    if not names:
         raise UserError(f"{path} holds no {form} list. Is it the right format (--format)?")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from selfnorm.tasks.nbest.base import Array, Hypothesis, NBest, Reading, lines_of, number, stem
 from selfnorm.tasks.nbest.lattice import Arc, Lattice
 
+LONG = {"START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l"}  # long names of fields
 SILENT = ("!NULL", "!ENTER", "!EXIT", "<s>", "</s>", "!SENT_START", "!SENT_END")
 
 
@@ -46,7 +47,7 @@ def _lattice(file: Path) -> Lattice:
     for place, line in enumerate(lines_of(file), 1):
         if not line.strip() or line.startswith("#"):
             continue
-        fields = dict(part.partition("=")[::2] for part in line.split())
+        fields = {LONG.get(key, key): value for key, _, value in (part.partition("=") for part in line.split())}
         if "I" in fields:
             words[_int(fields["I"], place)] = _word(fields.get("W", ""))
         elif "J" in fields:

@@ -1,7 +1,8 @@
 """Whisper through CTranslate2 (or transformers): {"id", "sequences": [text or tokens, …], "scores": [number, …]} a JSON line.
 
 CTranslate2's scores are averages over tokens (length_penalty = 1). Where a sequence is a list of tokens its score is multiplied by
-their number, so that it is a log probability again; Whisper's tokens carry their leading blank as Ġ. Texts are taken as they are.
+their number, so that it is a log probability again. Whisper's tokens are bytes written as letters, a blank as Ġ. Texts are taken as
+they are.
 """
 
 from __future__ import annotations
@@ -58,5 +59,22 @@ def _list(table: Any) -> NBest:
 def _hypothesis(sequence: Any, score: float) -> Hypothesis:
     if isinstance(sequence, str):
         return Hypothesis(tuple(sequence.split()), score)
-    text = "".join(sequence).replace("Ġ", " ")
-    return Hypothesis(tuple(text.split()), score * max(1, len(sequence)))
+    return Hypothesis(tuple(_text("".join(sequence)).split()), score * max(1, len(sequence)))
+
+
+def _byte_letters() -> dict[str, int]:
+    """How byte-level tokenizers (GPT-2's and those after it) write bytes: printable ones as themselves, the others from Ā on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+
+
+BYTES = _byte_letters()
+
+
+def _text(tokens: str) -> str:
+    """The text of joined tokens; where they are not bytes of UTF-8, with blanks for Ġ only."""
+    try:
+        return bytes(BYTES[letter] for letter in tokens).decode("utf-8")
+    except (KeyError, UnicodeDecodeError):
+        return tokens.replace("Ġ", " ")
