@@ -96,6 +96,17 @@ WRONG = [
     ("bench steps --d 0", "--d 0: give at least 1"),
     ("bench scoring --rounds 0", "--rounds 0: give at least 1"),
     ("bench steps --criteria nc", 'Did you mean "nce"'),
+    ("calibrate {tmp} --stored --sigma 0.01", "leave --cost and --sigma out"),
+    ("calibrate {tmp} --with none --other {tmp}/good.txt", "leave it out with --stored"),
+    ("calibrate {tmp} --other {tmp}/nothere.txt", "nothere.txt does not exist"),
+    ("calibrate {tmp} --other {tmp}/empty.txt", "--other names a text"),
+    ("calibrate {tmp} --other {tmp}/latin.txt", "latin.txt line 1 is not UTF-8"),
+    ("measure {tmp} {tmp}/good.txt --split valid", "--split and --from are for the run's own text"),
+    ("report {tmp} --index -o {tmp}/z.md", "leave --out and --figures out"),
+    (
+        "train --to {tmp}/x --set data.file={tmp}/good.txt --set criterion.penalty=sampled",
+        "Set criterion.alpha above 0",
+    ),
 ]
 
 

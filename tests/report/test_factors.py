@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from selfnorm.config.recipe import CriterionSettings, Model, Recipe, Training
+from selfnorm.config.recipe import CriterionSettings, Data, Model, Recipe, Training
 from selfnorm.config.signature import signature
 from selfnorm.config.toml import write_recipe
 from selfnorm.evaluation.measurement import Measurement
@@ -18,6 +19,7 @@ from selfnorm.evaluation.statistics import block_sums, numbers
 from selfnorm.report.charts.factors import along
 from selfnorm.report.collect import collect
 from selfnorm.report.factors import Factors, studies
+from selfnorm.report.page import write_report
 from selfnorm.report.study_tables import factor_differences, factor_table, pivots
 from selfnorm.report.tidy import tidy
 from selfnorm.studies.plan import about, note_study
@@ -110,6 +112,46 @@ def test_two_studies_in_one_folder_share_their_title_and_factors(folder: Path, t
     note_study(folder, about(str(tmp_path / "t.toml")))
     (found,) = studies(collect(folder), "mine")
     assert found.title == "Does dropout matter?; And d?" and found.names[-1] == "model.d"
+
+
+def test_runs_that_differ_in_something_beside_the_grid_are_not_compared(folder: Path) -> None:
+    """A study that is run again with another learning rate: each rate is compared with itself."""
+    for name, worse in (("nce", 0.6), ("softmax", 0.9)):
+        recipe = Recipe(
+            model=Model(dropout=0.5),
+            criterion=CriterionSettings(name=name, alpha=0.0, gamma=1.0),
+            training=Training(epochs=3, learning_rate=0.1, threads=2, device="cpu"),
+        )
+        write_run(folder / f"{name}-slow", recipe, worse)
+    (study,) = studies(collect(folder), "mine")
+    assert study.varied() == ["criterion.name", "model.dropout", "training.learning_rate"]
+    pairs = [{r.run for r in runs.values()} for runs in study.groups("criterion.name").values()]
+    assert sorted(map(sorted, pairs)) == [["nce-slow", "softmax-slow"], ["nce0", "softmax0"], ["nce0.5", "softmax0.5"]]
+
+
+def test_texts_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    for place, (name, print_) in enumerate((("a", "11aa22"), ("b", "33bb44"), ("c", "11aa22"))):
+        recipe = Recipe(data=Data(name="mine"), training=Training(epochs=3, seed=place))
+        write_run(tmp_path / "texts" / name, recipe, 0.1 * place)
+        (tmp_path / "texts" / name / "env.json").write_text(f'{{"text": "{print_}"}}')
+    found = {r.run: r.text for r in collect(tmp_path / "texts").records}
+    assert found == {"a": "mine [11aa22]", "b": "mine [33bb44]", "c": "mine [11aa22]"}
+    (tmp_path / "texts" / "b" / "env.json").write_text('{"text": "11aa22"}')
+    assert {r.text for r in collect(tmp_path / "texts").records} == {"mine"}
+
+
+def test_names_in_any_script_and_the_largest_seed_can_be_read_again(tmp_path: Path) -> None:
+    recipe = Recipe(data=Data(name="Übung-λόγος"), training=Training(seed=2**63 - 1))
+    write_run(tmp_path / "run", recipe, 0.0)
+    (record,) = collect(tmp_path).records
+    assert record.text == "Übung-λόγος" and record.parts["seed"] == str(2**63 - 1)
+
+
+def test_a_title_is_text_in_markdown_too(folder: Path) -> None:
+    known = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps({**known, "title": "my | <b>grid</b>"}))
+    write_report(folder, folder / "r.md")
+    assert "<b>" not in (folder / "r.md").read_text()
 
 
 def test_without_a_known_grid_the_settings_that_differ_are_the_factors(folder: Path) -> None:

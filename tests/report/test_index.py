@@ -12,6 +12,7 @@ from selfnorm._util.files import write_json
 from selfnorm.cli import main
 from selfnorm.config.recipe import Recipe
 from selfnorm.config.signature import signature
+from selfnorm.config.toml import write_recipe
 from selfnorm.evaluation.measurement import Measurement
 from selfnorm.report.index import HEAD, index_text, write_index
 
@@ -80,6 +81,12 @@ def test_the_command_writes_the_index_and_writes_it_again(folder: Path) -> None:
     for _ in range(2):
         assert main(["report", str(folder), "--index"]) == 0
         assert (folder / "README.md").read_text(encoding="utf-8") == index_text(folder)
+
+
+def test_a_run_alone_links_to_itself(folder: Path) -> None:
+    run = next(folder.rglob("*.json")).parent
+    write_recipe(run / "recipe.toml", Recipe())
+    assert f"[{run.name}](.)" in index_text(run)
 
 
 def test_a_readme_that_is_not_an_index_is_kept(folder: Path) -> None:

@@ -36,7 +36,7 @@ from selfnorm.report.seeds import seed_tables
 from selfnorm.report.tidy import tidy
 from selfnorm.studies.engines import run_here
 from selfnorm.studies.experiment import run_experiment as train_run
-from selfnorm.studies.plan import chosen, read_study
+from selfnorm.studies.plan import about, chosen, read_study
 from selfnorm.studies.progress import progress_of, seconds_left
 from selfnorm.studies.view import differing
 
@@ -94,6 +94,32 @@ def test_only_means_whole_parts_of_a_name() -> None:
     assert len(chosen(study, [])) == len(study.planned)
     with pytest.raises(UserError, match="Whole parts"):
         chosen(study, ["nce-d3"])
+
+
+def test_a_base_recipe_need_not_be_one_that_can_be_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = '[[grid]]\n"model.d" = [8, 16]\n'
+    (tmp_path / "s.toml").write_text('[recipe.model]\nencoder = "transformer"\n' + grid)
+    assert {p.recipe.model.d for p in read_study(str(tmp_path / "s.toml")).planned} == {8, 16}
+    assert about(str(tmp_path / "s.toml"))["factors"] == ["model.d"]
+    (tmp_path / "s.toml").write_text(grid)
+    assert len(about(str(tmp_path / "s.toml"), ["model.encoder=transformer"])["runs"]) == 2
+    (tmp_path / "s.toml").write_text('[recipe.model]\nencoder = "transformer"\n[[grid]]\n"model.d" = [8, 9]\n')
+    with pytest.raises(UserError, match=r"model\.d = 9"):
+        read_study(str(tmp_path / "s.toml"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('"criterion.name" = "*nce"', '"\\*" was expected'),
+        ('"criterion.name" = "* nce"', '"\\*" was expected'),
+        ('"foo.x" = [1, 2]', "s.toml: foo.x in a grid.*Sections: data"),
+    ],
+)
+def test_a_wrong_line_of_a_grid_names_the_file(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(f"[[grid]]\n{line}\n")
+    with pytest.raises(UserError, match=said):
+        read_study(str(tmp_path / "s.toml"))
 
 
 def test_seeds_make_runs_of_their_own(study_file: Path) -> None:

@@ -269,7 +269,7 @@ def test_a_finished_run_without_its_checkpoint_is_left_as_it_is(text_file: Path,
 def test_a_run_is_not_made_shorter_than_it_is(text_file: Path, tmp_path: Path) -> None:
     recipe = tiny(text_file)
     run(recipe, tmp_path / "run")
-    with pytest.raises(UserError, match="trained for 2 epochs"):
+    with pytest.raises(UserError, match="trained into epoch 2"):
         run(replace(recipe, training=replace(recipe.training, epochs=1)), tmp_path / "run")
 
 
@@ -287,6 +287,27 @@ def stopped(recipe: Recipe, folder: Path, monkeypatch: pytest.MonkeyPatch, windo
     with pytest.raises(KeyboardInterrupt):
         run(eager, folder)
     monkeypatch.setattr(drive, "train", train)
+
+
+def test_a_run_that_is_further_than_its_history_is_not_made_shorter(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before its first validation: the checkpoint alone knows the epoch, and a refused command changes nothing."""
+    short = tiny(text_file)
+    recipe = replace(short, training=replace(short.training, epochs=6, validate_epochs=6))
+    per_epoch = len(Windows(open_corpus(recipe.data)["train"], recipe.training.batch, recipe.training.steps))
+    stopped(recipe, tmp_path / "run", monkeypatch, 3 * per_epoch + 1)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    with pytest.raises(UserError, match=r"trained into epoch 4; training\.epochs = 2 is fewer"):
+        run(short, tmp_path / "run")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
+
+
+def test_another_tokenizer_is_not_called_another_text(text_file: Path, tmp_path: Path) -> None:
+    recipe = tiny(text_file)
+    run(recipe, tmp_path / "run")
+    with pytest.raises(UserError, match="is tokenized as whitespace, not words"):
+        run(replace(recipe, data=replace(recipe.data, tokens="words")), tmp_path / "run")
 
 
 def test_numbers_of_an_unfinished_run_say_so(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

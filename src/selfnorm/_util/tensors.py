@@ -34,12 +34,22 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of a file, without reading its tensors."""
+    return _opened(path, with_tensors=False)[1]
+
+
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a file by name, and its metadata."""
+    return _opened(path)
+
+
+def _opened(path: Path, with_tensors: bool = True) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
         raise UserError(f"{path} does not exist or is not a file.")
     try:
         with safe_open(path, framework="pt") as handle:
-            return {name: handle.get_tensor(name) for name in handle.keys()}, handle.metadata() or {}  # noqa: SIM118
+            names = handle.keys() if with_tensors else ()
+            return {name: handle.get_tensor(name) for name in names}, handle.metadata() or {}
     except SafetensorError as error:
         raise UserError(f"{path} is not a whole safetensors file ({error}). Make or copy it again.") from None

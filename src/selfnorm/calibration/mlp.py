@@ -32,7 +32,8 @@ class Network:
 
     def fit(self, task: Task) -> tuple[Mlp, Budget]:
         """The network, and the budget that was used: less of it where time ran out."""
-        head, budget = task.head.without_normalizer(), task.budget
+        head = task.head.without_normalizer()
+        budget = replace(task.budget, frequent=min(task.budget.frequent, head.V))
         c_file, z_file = scratch_file(budget.contexts, head.d), scratch_file(budget.contexts)
         place = 0
         for c, log_z in task.pairs(head):
@@ -42,8 +43,8 @@ class Network:
             if time.monotonic() - task.start > 30 * budget.minutes:  # half of the time; the other half is for fitting
                 break
         with torch.device(head.weight.device):
-            network = Mlp(head.d, budget.hidden, min(budget.frequent, head.V))
-        start_rows(network, head, rows_that_matter(head, c_file[:place], task.counts, min(budget.frequent, head.V)))
+            network = Mlp(head.d, budget.hidden, budget.frequent)
+        start_rows(network, head, rows_that_matter(head, c_file[:place], task.counts, budget.frequent))
         passes = fit(network, c_file[:place], z_file[:place], budget, task.rng, task.advance, task.start)
         return network.requires_grad_(False), replace(budget, contexts=place, passes=passes)
 

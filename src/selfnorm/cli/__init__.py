@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ app.register_install_completion_command(help="Make the shell complete commands a
 def main(arguments: list[str] | None = None) -> int:
     """0 when all went well, 2 for wrong usage or input, 1 for a failure; no traceback for a user's mistake."""
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        given = sys.argv[1:] if arguments is None else arguments
         with _messages(errors), _terminable(), trusting(TRUST in given):
             app(
                 ["./-" if argument == "-" else argument for argument in given if argument != TRUST],  # as a path: stdin
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         errors.print(f"stopped: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
-        errors.print("Interrupted. Progress is saved; run the same command to resume.", markup=False)
+        errors.print(f"Interrupted. {_after_interrupt(given)}", markup=False)
         return 130
     except RuntimeError as error:
         if "allocate memory" not in str(error):
@@ -104,6 +104,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     return 0
+
+
+def _after_interrupt(given: Sequence[str]) -> str:
+    """What is left of the work: trainings, studies and jobs in shards resume, other commands start again."""
+    resumes = given[:1] in (["train"], ["study"], ["demo"]) or "ray" in given
+    return "Progress is saved; run the same command to resume." if resumes else "What was stored before is as it was."
 
 
 @contextmanager

@@ -82,6 +82,12 @@ def calibrate(
 
     if sum(x is not None for x in (with_, cost, sigma)) > 1:
         raise UserError("--with, --cost and --sigma exclude each other: name a kind, or let it be chosen.")
+    if stored and (cost is not None or sigma is not None):
+        raise UserError("--stored puts a calibration in use that is there already: leave --cost and --sigma out.")
+    if other and (stored or with_ == "none"):
+        raise UserError("--other shows what a new fit leaves: leave it out with --stored and --with none.")
+    for path in other or []:
+        _require_text(path)
     by_budget, with_ = cost is not None or sigma is not None, check_kind(with_ or "mlp")
     if with_ == "none" or stored:
         load_model(opened := open_run(run), calibration=with_)  # what does not fit is not put in use
@@ -111,3 +117,11 @@ def calibrate(
     for name, pair in others.items():
         rows = [[key, f"{pair['before'][key]:.4f}", f"{pair['after'][key]:.4f}"] for key in pair["before"]]
         table(f"{name}: what is left on another text", ["", "before", "after"], rows)
+
+
+def _require_text(path: Path) -> None:
+    """What is wrong with another text is said before the fit, which may take half an hour."""
+    from selfnorm.tasks.nbest.base import lines_of
+
+    if not any(line.strip() for line in list(lines_of(path))):
+        raise UserError(f"{path} is empty: --other names a text to measure on.")

@@ -21,7 +21,7 @@ def measure(
     text: Path | None = None,
     /,
     *,
-    split: Literal["valid", "test", "train"] = "test",
+    split: Literal["valid", "test", "train"] | None = None,
     calibration: Kind = None,
     examples: Annotated[bool, Parameter(negative="", help="Also show the contexts where log Z deviates most.")] = False,
     per_word: Annotated[
@@ -48,7 +48,7 @@ def measure(
     text
         File of sentences, one per line, instead of a split. It is tokenized as the training text was; nothing is stored in the run.
     split
-        Which part of the run's own text.
+        Which part of the run's own text; without it, test.
     shard
         Lines of a part of TEXT. Each part starts with an empty state.
     """
@@ -57,6 +57,8 @@ def measure(
     from selfnorm.runs.opening import open_with_text
 
     if text is not None:
+        if split is not None or from_:
+            raise UserError("--split and --from are for the run's own text: leave them out with a text file.")
         if examples or per_word is not None:
             raise UserError(
                 "--examples and --per-word are for a split. For the words of a file: selfnorm score --table."
@@ -65,6 +67,7 @@ def measure(
     else:
         if on == "ray" or to is not None or tokenized:
             raise UserError("--on ray, --to and --tokenized are for a text file: name it after the run.")
+        split = split or "test"
         opened, corpus = open_with_text(run, from_, device)
         found = measure_split(opened, corpus, split, calibration)
         if per_word is not None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from selfnorm._util.errors import UserError
 from selfnorm.config.recipe import CriterionSettings
 from selfnorm.registry.criteria import CRITERIA
 
 
 def settle(settings: CriterionSettings) -> CriterionSettings:
-    """The settings with the criterion's own alpha, gamma and penalty where none was given."""
+    """The settings with the criterion's own alpha, gamma and penalty where none was given.
+
+    A penalty that was asked for must have a weight. A stored recipe says alpha = 0, which is an answer.
+    """
     own = CRITERIA.find(settings.name)
+    asked = [f"criterion.penalty={settings.penalty}"] * (settings.penalty not in ("", "none"))
+    asked += [f"criterion.gamma={settings.gamma:g}"] * (0 <= settings.gamma < 1)
+    if asked and settings.alpha < 0 and own.alpha == 0 and own.output == "full":
+        raise UserError(
+            f"{' and '.join(asked)}: criterion {settings.name} has no penalty unless it is given a weight. "
+            "Set criterion.alpha above 0, or leave this out."
+        )
     return replace(
         settings,
         alpha=own.alpha if settings.alpha < 0 else settings.alpha,

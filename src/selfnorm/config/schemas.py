@@ -31,7 +31,7 @@ PARTS = {
     "calibration": r"\w+",
     "alpha": r"-?\d{1,20}(\.\d{1,20})?(e[-+]?\d{1,2})?",
     "gamma": r"-?\d{1,20}(\.\d{1,20})?(e[-+]?\d{1,2})?",
-    **dict.fromkeys(("d", "k", "seed", "max_words"), r"\d{1,18}"),
+    **dict.fromkeys(("d", "k", "seed", "max_words"), r"\d{1,19}"),  # a seed is below 2^63
 }
 
 
@@ -42,9 +42,16 @@ def signature(value: Any) -> str | None:
     parts = parse_signature(value)
     missing = [name for name in IN_SIGNATURE if name not in parts]
     if missing:
-        return f"signature {missing[0]} is wrong: it is not there"
-    wrong = [name for name, form in PARTS.items() if name in parts and not re.fullmatch(form, parts[name], re.ASCII)]
-    return f"signature {wrong[0]} is wrong" if wrong else None
+        return f"part {missing[0]} is wrong: it is not there"
+    wrong = [
+        name for name, form in PARTS.items() if name in parts and not re.fullmatch(form, parts[name], _flags(name))
+    ]
+    return f"part {wrong[0]} is wrong" if wrong else None
+
+
+def _flags(name: str) -> re.RegexFlag:
+    """A text may have a name in any script; all else is ours."""
+    return re.NOFLAG if name == "data" else re.ASCII
 
 
 def _signature_if_any(value: Any) -> str | None:

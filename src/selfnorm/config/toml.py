@@ -35,6 +35,14 @@ def read_recipe(path: Path | None, changes: Sequence[str] = ()) -> Recipe:
 
 
 def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()) -> Recipe:
+    """The recipe in a table; what no run can use is refused."""
+    recipe = base_of(table, where, changes)
+    check(recipe)
+    return recipe
+
+
+def base_of(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()) -> Recipe:
+    """The same where only names and types are checked: a study's base recipe need not be one that can be trained."""
     for name in SECTIONS:
         if not isinstance(table.get(name, {}), Mapping):
             raise UserError(f"{where}: {name} must be a section, written [{name}], not a value.")
@@ -51,9 +59,7 @@ def from_table(table: Mapping[str, Any], where: str, changes: Sequence[str] = ()
         stem = Path(str(merged["data"]["file"])).stem
         merged["data"]["name"] = f"my-{stem}" if stem in DATASETS else stem
     parts = {name: _section(kind, merged[name], f"{where}: [{name}]") for name, kind in SECTIONS.items()}
-    recipe = Recipe(**parts)
-    check(recipe)
-    return recipe
+    return Recipe(**parts)
 
 
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:

@@ -81,7 +81,6 @@ def make_criterion(
 ) -> Criterion:
     """The criterion named in the settings, with noise made from the training counts, on the model's device."""
     chosen, info = settle(settings), CRITERIA.find(settings.name)
-    _require_weight(settings, chosen)
     if squash and info.recovers:
         raise UserError(f"criterion {settings.name} applies its own function to the scores; set model.squash = false.")
     if squash and info.output != "full":
@@ -104,17 +103,6 @@ def make_criterion(
             "nce_batch takes its noise from the batch, which is unigram^1: leave criterion.noise and power out."
         )
     return Criterion(_fit(chosen, info, draw), _penalty(chosen, info, draw))
-
-
-def _require_weight(settings: CriterionSettings, chosen: CriterionSettings) -> None:
-    """A penalty that was asked for has a weight. A stored recipe says alpha = 0, which is an answer."""
-    asked = [f"criterion.penalty={settings.penalty}"] * (settings.penalty not in ("", "none"))
-    asked += [f"criterion.gamma={settings.gamma:g}"] * (0 <= settings.gamma < 1)
-    if asked and settings.alpha < 0 and chosen.alpha == 0 and CRITERIA[settings.name].output == "full":
-        raise UserError(
-            f"{' and '.join(asked)}: criterion {settings.name} has no penalty unless it is given a weight. "
-            "Set criterion.alpha above 0, or leave this out."
-        )
 
 
 def _fit(settings: CriterionSettings, info: CriterionInfo, draw: Draw) -> Fit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from selfnorm.config.signature import parse_signature, signature_parts
 from selfnorm.config.toml import from_table, read_recipe
 from selfnorm.evaluation.measurement import Measurement, as_measurement
 from selfnorm.registry.criteria import CRITERIA, CriterionInfo, label
-from selfnorm.runs.history import read_history
+from selfnorm.registry.datasets import DATASETS
+from selfnorm.runs.history import read_history, text_of
 
 TEXT = ("min_count=", "tokens=")  # settings of the text
 
@@ -151,9 +152,25 @@ def collect(folder: Path) -> Collected:
             histories[_run(path, folder)] = read_history(path)
     calibrations = {_run(path, folder): _table(path) for path in sorted(folder.rglob("calibration.json"))}
     studies = {_place(path, folder): _table(path) for path in sorted(folder.rglob("study.json"))}
+    records = _told_apart(records, folder)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others, settings, calibrations, studies)
+
+
+def _told_apart(records: list[Record], folder: Path) -> list[Record]:
+    """Two texts of the user's that have one name, or one that was changed, are two: they get the start of their fingerprint."""
+    prints = {r.run: text_of(folder if r.run == folder.name else folder / r.run) for r in records}
+    by_name: dict[str, set[str]] = {}
+    for r in records:
+        by_name.setdefault(r.parts["data"], set()).add(prints[r.run])
+    several = {name for name, found in by_name.items() if name not in DATASETS and len(found - {""}) > 1}
+    return [
+        replace(r, parts={**r.parts, "data": f"{r.parts['data']} [{prints[r.run][:6] or '?'}]"})
+        if r.parts["data"] in several
+        else r
+        for r in records
+    ]
 
 
 def parts_of(measured: Measurement) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """A study's own question: which settings were varied, and what each of them does.
 
-The factors are the keys of the study's grids, from its built-in TOML file or from the study.json that `study run` writes; for any other
-folder of runs, the settings in which the runs differ.
+The factors are the keys of the study's grids, from its built-in TOML file or from the study.json that `study run` writes, and whatever
+else its runs differ in: runs are only compared where nothing but one factor is different.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from selfnorm._util.errors import UserError
@@ -17,7 +17,10 @@ from selfnorm.studies.plan import about
 
 OWN = ("alpha", "gamma", "subset", "penalty")  # settings whose default is the criterion's own
 SEED = "training.seed"
-UNVARIED = ("data.folder", "training.threads", "training.checkpoint_minutes")
+UNVARIED = (
+    "data.folder", "data.file", "training.threads", "training.checkpoint_minutes", "training.device",
+    "training.validate_epochs", "training.validate_minutes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,11 @@ def _study(folder: str, root: str, records: list[Record], collected: Collected, 
     differing = [key for key in next(iter(settings.values())) if len({str(s[key]) for s in settings.values()}) > 1]
     differing = [key for key in differing if key not in UNVARIED]
     grid = [key for key in known.get("factors", []) if key in next(iter(settings.values()))]
-    if SEED in differing and SEED not in grid and grid:
-        grid.append(SEED)
     defaults = {key: plain(value) for key, value in known.get("defaults", {}).items()}
-    return Factors(
-        name, str(known.get("title", "")) or name, split, grid or differing, _unique(records), settings, defaults
-    )
+    title = str(known.get("title", "")) or name
+    made = Factors(name, title, split, grid, _unique(records), settings, defaults)
+    more = [key for key in differing if key not in grid and len(made.values(key)) > 1]  # each criterion's own is one
+    return replace(made, names=[*grid, *more])
 
 
 def _unique(records: Sequence[Record]) -> list[Record]:

@@ -44,7 +44,8 @@ def index_text(folder: Path) -> str:
     for step, record in _results(collect(folder)):
         study = studies.setdefault(record.run.rpartition("/")[0], {})
         study.setdefault(record.run, []).append((step, record))
-    tables = [_table(name or folder.resolve().name, runs) for name, runs in sorted(studies.items())]
+    alone = (folder / "recipe.toml").exists()  # the folder is a run itself
+    tables = [_table(name or folder.resolve().name, runs, alone) for name, runs in sorted(studies.items())]
     lines = [FIRST, "", "# Results", "", ABOUT, "", *(table.markdown() for table in tables)]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -74,8 +75,8 @@ def _step(parts: dict[str, str]) -> str:
     return parts["split"] if kind == "none" else f"{parts['split']}.{kind}"
 
 
-def _table(study: str, runs: dict[str, list[Result]]) -> Table:
-    rows = [_row(sorted(results, key=_order)) for _, results in sorted(runs.items())]
+def _table(study: str, runs: dict[str, list[Result]], alone: bool) -> Table:
+    rows = [_row(sorted(results, key=_order), "." if alone else run) for run, results in sorted(runs.items())]
     return Table(f"{study} ({len(rows)} {'run' if len(rows) == 1 else 'runs'})", [*HEAD, "measured"], rows)
 
 
@@ -88,12 +89,12 @@ def _order(result: Result) -> tuple[int, int, str]:
     return timing if step in (TIMES, COST) else calibration, SPLITS.index(split) if split in SPLITS else 9, step
 
 
-def _row(results: Sequence[Result]) -> list[str]:
+def _row(results: Sequence[Result], place: str) -> list[str]:
     step, shown = results[0]
     m, parts, text = shown.measured, shown.parts, _text(shown.parts)
     model = ", ".join([shown.name + shown.unusual_k, *(extra for extra in shown.extras if not text.endswith(extra))])
     return [
-        f"[{shown.run.rpartition('/')[2]}]({shown.run})", model, parts.get("d", "–"), text, parts.get("seed", "–"), step,
+        f"[{shown.run.rpartition('/')[2]}]({place})", model, parts.get("d", "–"), text, parts.get("seed", "–"), step,
         number(m.perplexity, 2), number(m.sigma_z, 4), parts.get("version", "–"), m.machine, m.date,
         f"`{m.command}`", ", ".join(step for step, _ in results),
     ]  # fmt: skip

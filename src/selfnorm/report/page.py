@@ -18,7 +18,7 @@ from selfnorm.report.collect import Collected, collect
 from selfnorm.report.factors import studies
 from selfnorm.report.sections import Section, sections
 from selfnorm.report.summary import summary
-from selfnorm.report.table import Table
+from selfnorm.report.table import Table, plain_cell
 from selfnorm.report.tidy import tidy
 
 HERE = Path(__file__).parent
@@ -50,7 +50,7 @@ def write_report(
 def markdown(parts: Sequence[Section]) -> str:
     """The tables, section by section."""
     return "\n".join(
-        "\n".join([f"## {part.title}", "", part.about, "", *(table.markdown() for table in part.tables)])
+        "\n".join([f"## {plain_cell(part.title)}", "", part.about, "", *(table.markdown() for table in part.tables)])
         for part in parts
         if part.tables
     )

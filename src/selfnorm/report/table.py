@@ -17,12 +17,12 @@ class Table:
 
     def markdown(self) -> str:
         lines = [
-            f"### {_plain(self.title)}",
+            f"### {plain_cell(self.title)}",
             "",
-            "| " + " | ".join(map(_plain, self.head)) + " |",
+            "| " + " | ".join(map(plain_cell, self.head)) + " |",
             "|" + " --- |" * len(self.head),
         ]
-        lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in self.rows]
+        lines += ["| " + " | ".join(map(plain_cell, row)) + " |" for row in self.rows]
         return "\n".join([*lines, "", *(f"{_wrapped(note)}  " for note in self.notes), ""])
 
 
@@ -37,6 +37,6 @@ def _wrapped(note: str) -> str:
     return textwrap.fill(note, 98, break_long_words=False, break_on_hyphens=False)
 
 
-def _plain(cell: str) -> str:
+def plain_cell(cell: str) -> str:
     """A cell as text: names come from files of others, and Markdown lets HTML through."""
     return " ".join(cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").split("\n"))

@@ -129,6 +129,10 @@ def create(folder: Path, recipe: Recipe, vocab: Vocab, fingerprint: str = "", to
     path = checked(folder, "recipe.toml")
     if path.exists():
         _agree(read_recipe(path), recipe, folder)
+    if path.exists() and (before := stored_tokens(folder, recipe)) != tokens:
+        raise UserError(
+            f"{folder} holds a run whose text is tokenized as {before}, not {tokens}. Leave data.tokens out, or choose another folder."
+        )
     if checked(folder, "vocab.txt").exists() and read_vocab(folder / "vocab.txt").words != vocab.words:
         raise UserError(f"The text of {folder} has changed: its vocabulary is another one now. Choose another folder.")
     if text_of(folder) not in ("", fingerprint):

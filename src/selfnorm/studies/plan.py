@@ -13,7 +13,7 @@ from selfnorm._util.files import parse_toml, read_json, read_text, write_json
 from selfnorm.config.criterion import settle
 from selfnorm.config.naming import run_name
 from selfnorm.config.recipe import Recipe
-from selfnorm.config.toml import as_toml, from_table
+from selfnorm.config.toml import SECTIONS, as_toml, base_of, from_table
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.registry.steps import check_step
 
@@ -71,7 +71,7 @@ def about(name: str, changes: Sequence[str] = ()) -> dict[str, Any]:
     """What a report needs to know of a study: its title, the factors of its grids, and their values in the base recipe."""
     tables = [parse_toml(read_text(path), str(path)) for path in find_studies(name)]
     factors = list(dict.fromkeys(key for table in tables for grid in table.get("grid", []) for key in grid))
-    base = [from_table(table.get("recipe", {}), name, changes) for table in tables]
+    base = [base_of(table.get("recipe", {}), name, changes) for table in tables]
     defaults = {}
     for key in factors:
         section, _, setting = key.partition(".")
@@ -140,7 +140,7 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
         )
     if not isinstance(table.get("recipe", {}), dict):
         raise UserError(f"{where}: the base recipe is written in sections such as [recipe.model].")
-    from_table(table.get("recipe", {}), where)  # what is wrong with it is said first
+    base_of(table.get("recipe", {}), where)  # what is wrong with it is said first
     if not grids:
         raise UserError(
             f"{where}: there is no grid, so there is nothing to train. Leave `grid` out to train the base recipe."
@@ -153,9 +153,10 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
             f"--seeds {seeds} would take seeds 1 to {seeds}, but training.seed is given too. Leave one of them out."
         )
     for key, value in ((key, value) for grid in grids for key, value in grid.items()):
-        if "." not in key or isinstance(value, dict):
+        if key.partition(".")[0] not in SECTIONS or "." not in key or isinstance(value, dict):
             raise UserError(
-                f'{where}: {key} in a grid: a section and a key in quotes were expected, such as "criterion.name" = ["nce", "softmax"].'
+                f'{where}: {key} in a grid: a section and a key in quotes were expected, such as "criterion.name" = ["nce", "softmax"]. '
+                f"Sections: {', '.join(SECTIONS)}."
             )
     for grid in grids:
         axes = [[(key, value) for value in _values(key, values)] for key, values in grid.items()]
@@ -170,7 +171,12 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
 def _values(key: str, values: Any) -> list[Any]:
     """The values of a grid's line. "criterion.name" = "*" is every criterion, "* -nce_r" all but that one."""
     if key == "criterion.name" and isinstance(values, str) and values.startswith("*"):
-        without = {CRITERIA.find(word.removeprefix("-")) and word.removeprefix("-") for word in values.split()[1:]}
+        star, *words = values.split()
+        if star != "*" or not all(word.startswith("-") for word in words):
+            raise UserError(
+                f'"criterion.name" = "{values}": "*" was expected, or "*" and criteria to leave out, as in "* -nce_r".'
+            )
+        without = {CRITERIA.find(word.removeprefix("-")) and word.removeprefix("-") for word in words}
         return [name for name in CRITERIA if name not in without]
     return values if isinstance(values, list) else [values]
 

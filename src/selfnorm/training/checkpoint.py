@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +18,7 @@ from selfnorm._util.errors import UserError
 from selfnorm._util.files import atomic
 from selfnorm._util.manifest import Damaged, trusted
 from selfnorm._util.processes import ALONE, Processes
-from selfnorm._util.tensors import bytes_of, read_tensors, write_tensors
+from selfnorm._util.tensors import bytes_of, read_metadata, read_tensors, write_tensors
 from selfnorm.config.naming import run_name
 from selfnorm.nn.encoders import State
 from selfnorm.nn.model import LanguageModel
@@ -97,6 +99,23 @@ def load_checkpoint(
         raise UserError(
             f"{run.file(FILE)} is not a checkpoint of this run. Remove the run to train it again, or copy it again."
         ) from None
+
+
+def refuse_fewer_epochs(folder: Path, epochs: int) -> None:
+    """A training that has begun a later epoch than the last one asked for stays as it is."""
+    place = _stored_place(folder / FILE)
+    if place.epoch - (place.window == 0) > epochs:
+        raise UserError(
+            f"{folder} has been trained into epoch {place.epoch}; training.epochs = {epochs} is fewer. Choose another folder."
+        )
+
+
+def _stored_place(path: Path) -> Place:
+    """Where a checkpoint is; the beginning where there is none. A damaged one is named when it is loaded."""
+    with suppress(UserError, LookupError, TypeError, ValueError):
+        if path.exists():
+            return Place(**json.loads(read_metadata(path)["place"]))
+    return Place()
 
 
 def _restore(

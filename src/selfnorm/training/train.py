@@ -27,6 +27,7 @@ from selfnorm.data.windows import Windows
 from selfnorm.nn import int16
 from selfnorm.registry.datasets import DATASETS
 from selfnorm.runs.folder import Run, create, refuse_foreign, stored_tokens
+from selfnorm.training.checkpoint import refuse_fewer_epochs
 from selfnorm.training.trainer import Trainer
 
 log = logging.getLogger("selfnorm")
@@ -98,6 +99,7 @@ def _train(recipe: Recipe, folder: Path, after: After, us: Processes) -> Run:
         locked(folder) if us.first else nullcontext()
     ):  # nothing is written before this line: what can be refused has been
         if us.first:
+            refuse_fewer_epochs(folder, training.epochs)
             remove_leftovers(folder)
             create(folder, recipe, corpus.vocab, corpus.fingerprint, corpus.tokens)
         us.wait()

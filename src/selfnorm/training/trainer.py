@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from selfnorm._util.console import progress
-from selfnorm._util.errors import Diverged, UserError
+from selfnorm._util.errors import Diverged
 from selfnorm._util.interrupts import Held, held
 from selfnorm._util.memory import peak_megabytes
 from selfnorm._util.processes import ALONE, Processes
@@ -22,6 +22,7 @@ from selfnorm.registry.encoders import ENCODERS
 from selfnorm.runs.folder import Run, changing, derived_names
 from selfnorm.runs.history import best_line
 from selfnorm.runs.weights import begin, save_weights
+from selfnorm.training.checkpoint import FILE as CHECKPOINT
 from selfnorm.training.checkpoint import load_checkpoint, save_checkpoint, write_history
 from selfnorm.training.exchange import Exchange
 from selfnorm.training.loop import Place, learning_rate, train
@@ -45,11 +46,6 @@ class Trainer:
 
     def train(self) -> None:
         per_window, left = self.training.batch * self.training.steps, self._windows_left()
-        if left < 0:
-            raise UserError(
-                f"{self.run.folder} is in epoch {self.at.place.epoch}; training.epochs = {self.training.epochs} is fewer. "
-                "Choose another folder."
-            )
         if left == 0:
             self._finish()
             return
@@ -134,8 +130,9 @@ class Trainer:
     def _line(self, place: Place) -> dict[str, Any]:
         numbers = validate(self._usable(), self.corpus["valid"])
         if not math.isfinite(numbers["perplexity"]):
+            kept = "The last checkpoint is kept. " if self.run.file(CHECKPOINT).exists() else ""
             raise Diverged(
-                f"The validation perplexity became {numbers['perplexity']} in epoch {place.epoch}. The last checkpoint is kept. "
+                f"The validation perplexity became {numbers['perplexity']} in epoch {place.epoch}. {kept}"
                 "Try a lower training.learning_rate, a smaller criterion.alpha, or model.squash = true."
             )
         return {
