@@ -82,22 +82,29 @@ class _LinearZLoss(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, share: Tensor,
         alpha: float, scale: float, cap: float | None, wants: tuple[bool, bool, bool],
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        ctx.how, ctx.kinds = (
+            (alpha, scale, cap, wants),
+            [None if x is None else x.dtype for x in (hidden, weight, bias)],
+        )
+        ctx.save_for_backward(hidden, weight, bias, labels, share)
         with torch.autocast(hidden.device.type, enabled=False):
-            m, log_z, gradients = _pass(hidden, weight, bias, labels, share, alpha, scale, cap, wants)
-        ctx.kinds = [None if x is None else x.dtype for x in (hidden, weight, bias)]
+            m, log_z, ctx.gradients = _pass(hidden, weight, bias, labels, share, *ctx.how)
         share = share.to(log_z.dtype)
         counts = share > 0
         fit = torch.where(counts, (log_z - m) * share, 0.0).sum()
         penalty = alpha * torch.where(counts, log_z**2 * share, 0.0).sum()
-        ctx.save_for_backward(*gradients)
         ctx.mark_non_differentiable(fit, penalty, log_z)
         return fit + penalty, fit, penalty, log_z
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Any, ...]:
+        gradients, ctx.gradients = ctx.gradients, None  # given away: they are as large as the head
+        if gradients is None:  # asked for again, so made again
+            with torch.autocast(upstream[0].device.type, enabled=False):
+                gradients = _pass(*ctx.saved_tensors, *ctx.how)[2]
         # Rounded to the inputs' types last: a loss scale is there to keep small gradients out of float16's underflow.
-        pairs = zip(ctx.saved_tensors, ctx.kinds, strict=True)
-        found = [None if g is None else (g * upstream[0].to(g.dtype)).to(kind) for g, kind in pairs]
+        pairs = zip(gradients, ctx.kinds, strict=True)
+        found = [None if g is None else g.mul_(upstream[0].to(g.dtype)).to(kind) for g, kind in pairs]
         return (*found, None, None, None, None, None, None)
 
 
