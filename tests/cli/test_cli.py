@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from selfnorm.cli import app, main
+from selfnorm.cli import after_interrupt, app, main
 
 from ..conftest import write_text
 
@@ -98,9 +98,9 @@ WRONG = [
     ("bench steps --criteria nc", 'Did you mean "nce"'),
     ("calibrate {tmp} --stored --sigma 0.01", "leave --cost and --sigma out"),
     ("calibrate {tmp} --with none --other {tmp}/good.txt", "leave it out with --stored"),
-    ("calibrate {tmp} --other {tmp}/nothere.txt", "nothere.txt does not exist"),
-    ("calibrate {tmp} --other {tmp}/empty.txt", "--other names a text"),
-    ("calibrate {tmp} --other {tmp}/latin.txt", "latin.txt line 1 is not UTF-8"),
+    ("calibrate {tmp} --other {tmp}/nothere.txt", "nothere.txt: there is no such file"),
+    ("calibrate {tmp} --other {tmp}/empty.txt", "empty.txt is empty"),
+    ("calibrate {tmp} --other {tmp}/latin.txt", "not UTF-8"),
     ("measure {tmp} {tmp}/good.txt --split valid", "--split and --from are for the run's own text"),
     ("report {tmp} --index -o {tmp}/z.md", "leave --out and --figures out"),
     (
@@ -209,3 +209,14 @@ def test_every_criterion_is_timed_where_its_cost_allows() -> None:
 
 def test_the_app_is_named_after_the_project() -> None:
     assert app.name[0] == "selfnorm"
+
+
+@pytest.mark.parametrize(
+    ("line", "resumes"),
+    [
+        ("train --to x", True), ("--trust train --to x", True), ("study run paper", True), ("score r t --on=ray", True),
+        ("score r t --on ray", True), ("study plan paper", False), ("score run ray", False), ("calibrate run", False),
+    ],
+)  # fmt: skip
+def test_an_interrupted_command_says_whether_it_resumes(line: str, resumes: bool) -> None:
+    assert ("resume" in after_interrupt(line.split())) == resumes

@@ -318,3 +318,9 @@ def test_a_penalty_without_a_weight_is_refused(name: str, given: dict[str, Any])
         make_criterion(CriterionSettings(name=name, alpha=0.0, **given), COUNTS).penalty is None
     )  # as stored recipes say
     assert make_criterion(CriterionSettings(name=name, alpha=0.1, **given), COUNTS).penalty is not None
+
+
+@pytest.mark.parametrize("name", ["negative", "snis", "classes", "adaptive"])
+def test_a_penalty_that_cannot_be_is_refused_without_advice_that_fails(name: str) -> None:
+    with pytest.raises(UserError, match=r"takes no penalty\. Leave this out"):
+        make_criterion(CriterionSettings(name=name, penalty="exact"), COUNTS)

@@ -156,6 +156,17 @@ def test_words_and_sentences_of_running_text() -> None:
     assert words_of("İstanbul, cafe\u0301; \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645!") == [
         "i\u0307stanbul", ",", "caf\u00e9", ";", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "!",
     ]  # fmt: skip
+    assert words_of("I \u2764\ufe0flove it, 1\ufe0f\u20e3") == [
+        "i",
+        "\u2764",
+        "\ufe0f",
+        "love",
+        "it",
+        ",",
+        "1",
+        "\ufe0f",
+        "\u20e3",
+    ]
     assert len(sentences_of("One here. Two there! Three?")) == 3
     marks = ['"I see."', '"You know?"', "He left (at once.)", "Then he came."]
     assert sentences_of(" ".join(marks)) == marks, "closing marks stay with their sentence"

@@ -109,3 +109,25 @@ def test_scale_and_cap_may_be_any_kind_of_number() -> None:
     plain = Output.from_linear(linear, scale=0.5, cap=30.0)
     other = Output.from_linear(linear, scale=torch.tensor(0.5), cap=torch.tensor(30.0, dtype=torch.float64))
     assert torch.equal(plain.log_z(c), other.log_z(c))
+
+
+def test_gradients_under_autocast_are_those_without() -> None:
+    """The backward pass too, and by keywords; a head on meta, which has no autocast, only has shapes."""
+    made = Output(V, D)
+    with torch.no_grad():
+        made.weight.normal_(generator=torch.Generator().manual_seed(1))
+    c, found = torch.randn(N, D, generator=torch.Generator().manual_seed(2)), []
+    for enabled in (False, True):
+        made.weight.grad = None
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            made.target_and_log_z(w=torch.arange(N), c=c)[1].sum().backward()
+        found.append(made.weight.grad)
+    assert torch.equal(*found)
+    assert made.to("meta").log_z(c.to("meta")).shape == (N,)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_folded_calibration_asks_for_no_gradients(kind: torch.dtype) -> None:
+    head, c = head_and_contexts(kind)
+    g = sn.fit_normalizer(head, c, "affine", progress=False)
+    assert not g.onto(head).m(torch.arange(N), c).requires_grad

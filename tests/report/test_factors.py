@@ -136,6 +136,8 @@ def test_texts_of_one_name_are_told_apart(folder: Path, tmp_path: Path) -> None:
         (tmp_path / "texts" / name / "env.json").write_text(f'{{"text": "{print_}"}}')
     found = {r.run: r.text for r in collect(tmp_path / "texts").records}
     assert found == {"a": "mine [11aa22]", "b": "mine [33bb44]", "c": "mine [11aa22]"}
+    (study,) = studies(collect(tmp_path / "texts"), "texts")
+    assert sorted(sorted(runs) for runs in study.groups("training.seed").values()) == [["0", "2"]]
     (tmp_path / "texts" / "b" / "env.json").write_text('{"text": "11aa22"}')
     assert {r.text for r in collect(tmp_path / "texts").records} == {"mine"}
 

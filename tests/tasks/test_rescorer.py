@@ -175,6 +175,12 @@ def test_what_a_command_reads_is_never_written(run: sn.Run, tmp_path: Path, caps
         assert said in capsys.readouterr().err and given.read_text() == text
     assert main(["score", str(run.folder), str(given), "--table", str(given)]) == 2
     assert "is read by" in capsys.readouterr().err and given.read_text() == text
+    vocab = (run.folder / "vocab.txt").read_bytes()
+    assert main(["rescore", str(run.folder), str(given), "--to", str(run.folder / "vocab.txt")]) == 2
+    assert "is read by" in capsys.readouterr().err and (run.folder / "vocab.txt").read_bytes() == vocab
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert main(["rescore", str(run.folder), str(given), "--to", str(tmp_path / "loop")]) == 2
+    assert "leads to itself" in capsys.readouterr().err
     (tmp_path / "elsewhere").write_text("old")
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
     assert main(["rescore", str(run.folder), str(given), "--to", str(tmp_path / "out")]) == 0
@@ -187,8 +193,12 @@ def test_a_closed_stream_is_a_sentence(
 ) -> None:
     (tmp_path / "l").write_text("a b\n")
     monkeypatch.setattr(sys, closed, None)
-    assert main(["score", str(run.folder), *([] if closed == "stdin" else [str(tmp_path / "l")])]) == 2
-    assert f"{closed} is closed" in capsys.readouterr().err
+    files = [] if closed == "stdin" else [str(tmp_path / "l")]
+    calls = [["score", str(run.folder), *files], ["rescore", str(run.folder), *(files or ["-"])]]
+    calls += [["measure", str(run.folder)], ["complete", str(run.folder), *files]] if files else []
+    for call in calls:
+        assert main(call) == 2
+        assert f"{closed} is closed" in capsys.readouterr().err
 
 
 def test_the_table_of_scores_has_the_words_that_were_scored(run: sn.Run, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_lists_in_shards_are_rescored_as_in_one_piece(
     lists.write_text("\n".join(map(json.dumps, rows[:40])) + "\n\n" + "\n".join(map(json.dumps, rows[40:])) + "\n")
     monkeypatch.setattr(rescoring.chunks, "__defaults__", (100,))  # a trie for a dozen lists
     settings = {"lm_weight": 0.5, "word_penalty": 0.1, "old_lm_weight": 0.0, "print": "nbest", "tokenized": False}
-    settings |= {"exact": "all", "confidence": 0.999}
+    settings |= {"exact": "1best", "confidence": 0.999}
     settings |= run_settings(open_run(tmp_path / "run"), True, None, 0.0)
     job = plan("rescore", settings, lists, at_lists(30))
     assert len(job.shards) > 1 and sum(shard.lines for shard in job.shards) == 91
@@ -128,7 +128,7 @@ def test_lists_in_shards_are_rescored_as_in_one_piece(
     finish(tmp_path / "out", job, one_line_each=False)
     capsys.readouterr()
     weights = ["--lm-weight", "0.5", "--word-penalty", "0.1"]
-    assert main(["rescore", str(tmp_path / "run"), str(lists), "--print", "nbest", *weights]) == 0
+    assert main(["rescore", str(tmp_path / "run"), str(lists), "--print", "nbest", "--exact", "1best", *weights]) == 0
     assert "".join((tmp_path / "out" / s.name).read_text() for s in job.shards) == capsys.readouterr().out
 
 

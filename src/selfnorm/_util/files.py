@@ -34,9 +34,7 @@ def atomic(path: Path, needed: int = 0) -> Iterator[Path]:
     if not path.name or path.is_dir():
         raise UserError(f"{path} is a folder. Name a file in it.")
     if path.exists() and not path.is_file():
-        raise UserError(
-            f"{path} is a device or a pipe, which a file cannot replace. Name a file, or leave it out for stdout."
-        )
+        raise UserError(f"{path} is a device or a pipe, which a file cannot replace. Name a file.")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with storage_errors(path, needed):

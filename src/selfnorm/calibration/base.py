@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,9 +74,9 @@ def make_budget(settings: dict[str, Any]) -> Budget:
 
 def _check_type(name: str, value: Any) -> None:
     kind: Any
-    kind, wanted = (str, "a name") if name == "preview" else (int, "a whole number")
+    kind, wanted = (str, "a name") if name == "preview" else (Integral, "a whole number")
     if name in ("passes", "minutes"):
-        kind, wanted = (int, float), "a number"
+        kind, wanted = Real, "a number"
     for one in value if isinstance(value, tuple) else (value,):
         if not isinstance(one, kind) or isinstance(one, bool):
             raise UserError(f"calibration: {name} = {value!r}; {wanted} was expected.")

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         errors.print(f"stopped: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
-        errors.print(f"Interrupted. {_after_interrupt(given)}", markup=False)
+        errors.print(f"Interrupted. {after_interrupt(given)}", markup=False)
         return 130
     except RuntimeError as error:
         if "allocate memory" not in str(error):
@@ -106,9 +107,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _after_interrupt(given: Sequence[str]) -> str:
+def after_interrupt(given: Sequence[str]) -> str:
     """What is left of the work: trainings, studies and jobs in shards resume, other commands start again."""
-    resumes = given[:1] in (["train"], ["study"], ["demo"]) or "ray" in given
+    words = [word for word in given if word != TRUST]
+    shards = "--on=ray" in words or ("--on", "ray") in pairwise(words)
+    resumes = shards or words[:1] in (["train"], ["demo"]) or words[:2] == ["study", "run"]
     return "Progress is saved; run the same command to resume." if resumes else "What was stored before is as it was."
 
 

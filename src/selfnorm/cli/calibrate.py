@@ -121,7 +121,9 @@ def calibrate(
 
 def _require_text(path: Path) -> None:
     """What is wrong with another text is said before the fit, which may take half an hour."""
-    from selfnorm.tasks.nbest.base import lines_of
+    from selfnorm.data.sources.files import lines_of, read_bytes
 
-    if not any(line.strip() for line in list(lines_of(path))):
-        raise UserError(f"{path} is empty: --other names a text to measure on.")
+    if not path.is_file():
+        raise UserError(f"--other {path}: there is no such file. Check the path.")
+    for _ in lines_of(read_bytes(path), str(path))():
+        pass

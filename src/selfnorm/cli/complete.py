@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from selfnorm._util.console import progress, say, table
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import write_json
-from selfnorm.cli.options import Device, Hf, Json, Kind, is_hf, load_either, output_file
+from selfnorm.cli.options import Device, Hf, Json, Kind, is_hf, load_either, output_file, require_stdout
 
 if TYPE_CHECKING:
     from selfnorm.scoring.scorer import Scorer
@@ -50,6 +50,7 @@ def complete(
         raise UserError("--exact gives the choices alone: leave --to and --ngram out.")
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
+    require_stdout()
     to = None if to is None else output_file(to, questions, answers, ngram)
     asked = read_questions(questions, answers)
     if is_hf(run):

@@ -13,7 +13,7 @@ from selfnorm._util.columns import write_columns
 from selfnorm._util.console import say, table
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, measure_text
-from selfnorm.cli.options import Device, From, Json, Kind, Tokenized
+from selfnorm.cli.options import Device, From, Json, Kind, Tokenized, require_stdout
 
 
 def measure(
@@ -56,6 +56,7 @@ def measure(
     from selfnorm.runs.folder import open_run
     from selfnorm.runs.opening import open_with_text
 
+    require_stdout()
     if text is not None:
         if split is not None or from_:
             raise UserError("--split and --from are for the run's own text: leave them out with a text file.")

@@ -76,10 +76,14 @@ def output_file(path: Path, *inputs: Path | None) -> Path:
     """Where a command writes: no file that it reads, and behind a link what it leads to."""
     if path.name == "-":
         raise UserError("- stands for stdin; name a file to write to.")
-    for given in inputs:
-        if given is not None and given.exists() and path.exists() and path.samefile(given):
+    try:
+        place = path.resolve()
+    except (OSError, RuntimeError):
+        raise UserError(f"{path} is a link that leads to itself. Name another file.") from None
+    for given in (given.resolve() for given in inputs if given is not None and given.exists()):
+        if given == place or (place.exists() and (place.samefile(given) or given in place.parents)):
             raise UserError(f"{path} is read by this command, so it cannot be written. Name another file.")
-    return path.resolve() if path.is_symlink() else path
+    return place if path.is_symlink() else path
 
 
 def require_stdout() -> None:

@@ -120,7 +120,9 @@ def rescore(
     scores_written = print_ in ("nbest", "scores") and not json_
     mode = exact or ("all" if normalized or scores_written else "1best")
     if to is not None and on == "here":
-        to = output_file(to, lists, test, tune, references, map_, ngram)
+        to = output_file(to, run, lists, test, tune, references, map_, ngram)
+    if to is None:
+        require_stdout()
     weights = Weights(lm_weight, word_penalty, old_lm_weight)
     writer, facts = Writer(print_, format_, weights), dict[str, Any]()
     if on == "ray":
@@ -212,7 +214,6 @@ def _tuned(
 def _output(to: Path | None) -> Iterator[Callable[[str], None]]:
     """Lines to stdout, or to a file that appears when all are written."""
     if to is None:
-        require_stdout()
         yield lambda line: print(line)
         return
     with atomic(to) as temporary, temporary.open("w", encoding="utf-8") as handle:

@@ -82,7 +82,7 @@ def score(
         return
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
-    table = None if table is None else output_file(table, text)
+    table = None if table is None else output_file(table, run, text)
     require_stdout()
     if opened is None:
         from selfnorm.hf.scorer import open_scorer

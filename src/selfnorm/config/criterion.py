@@ -17,10 +17,16 @@ def settle(settings: CriterionSettings) -> CriterionSettings:
     own = CRITERIA.find(settings.name)
     asked = [f"criterion.penalty={settings.penalty}"] * (settings.penalty not in ("", "none"))
     asked += [f"criterion.gamma={settings.gamma:g}"] * (0 <= settings.gamma < 1)
-    if asked and settings.alpha < 0 and own.alpha == 0 and own.output == "full":
+    if asked and settings.alpha < 0 and own.alpha == 0:
+        possible = own.output == "full" and not own.recovers
         raise UserError(
-            f"{' and '.join(asked)}: criterion {settings.name} has no penalty unless it is given a weight. "
-            "Set criterion.alpha above 0, or leave this out."
+            f"{' and '.join(asked)}: criterion {settings.name} "
+            + (
+                "has no penalty unless it is given a weight. Set criterion.alpha above 0, or leave"
+                if possible
+                else "takes no penalty. Leave"
+            )
+            + " this out."
         )
     return replace(
         settings,

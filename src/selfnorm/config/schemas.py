@@ -50,7 +50,7 @@ def signature(value: Any) -> str | None:
 
 
 def _flags(name: str) -> re.RegexFlag:
-    """A text may have a name in any script; all else is ours."""
+    """A text may have a name of any letters; all else is ours."""
     return re.NOFLAG if name == "data" else re.ASCII
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from selfnorm._util import devices
 from selfnorm.nn import amx, int16
-from selfnorm.nn.precision import HALF, products
+from selfnorm.nn.precision import HALF, products, without_autocast
 from selfnorm.nn.reductions import log_sum, log_sum_and_mean
 
 BUDGET = 1 << 30  # bytes of scores that may be kept between forward and backward
@@ -133,30 +133,35 @@ class TargetAndLogZ(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        c, weight, bias, w, log_z = ctx.saved_tensors
-        g_m, g_z = gradients
-        s = g_z.unsqueeze(1)
-        if isinstance(ctx.kept, tuple):  # of tiles
-            d_c, d_weight, d_bias = amx.softmax_gradient(ctx.kept, c, s, len(weight))
-            ctx.kept = None
-        elif ctx.kept is not None:
-            P, ctx.kept = ctx.kept, None
-            scaled, d_weight = c * s, torch.empty_like(weight)
-            if ctx.fixed:
-                d_weight = int16.product(P.t(), scaled)
-                d_c, d_bias = int16.product(P, weight).mul_(s), P.t() @ s
-            elif P.dtype == torch.bfloat16:
-                d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
-            else:
-                for b in panels(len(weight)):
-                    torch.mm(P[:, b].t(), scaled, out=d_weight[b])
-                d_c, d_bias = (P @ weight).mul_(s), P.t() @ s
+        return _gradients(ctx, *gradients)
+
+
+@without_autocast
+def _gradients(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    c, weight, bias, w, log_z = ctx.saved_tensors
+    g_m, g_z = gradients
+    s = g_z.unsqueeze(1)
+    if isinstance(ctx.kept, tuple):  # of tiles
+        d_c, d_weight, d_bias = amx.softmax_gradient(ctx.kept, c, s, len(weight))
+        ctx.kept = None
+    elif ctx.kept is not None:
+        P, ctx.kept = ctx.kept, None
+        scaled, d_weight = c * s, torch.empty_like(weight)
+        if ctx.fixed:
+            d_weight = int16.product(P.t(), scaled)
+            d_c, d_bias = int16.product(P, weight).mul_(s), P.t() @ s
+        elif P.dtype == torch.bfloat16:
+            d_c, d_bias = _backward_in_half(P, weight, scaled, s, d_weight)
         else:
-            d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, s)
-        d_c.addcmul_(weight[w], g_m.unsqueeze(1))
-        _add_rows(d_weight, w, c * g_m.unsqueeze(1))
-        _add_rows(d_bias, w, g_m.unsqueeze(1))
-        return d_c, d_weight, d_bias, None
+            for b in panels(len(weight)):
+                torch.mm(P[:, b].t(), scaled, out=d_weight[b])
+            d_c, d_bias = (P @ weight).mul_(s), P.t() @ s
+    else:
+        d_c, d_weight, d_bias = _backward_in_blocks(c, weight, bias, log_z, s)
+    d_c.addcmul_(weight[w], g_m.unsqueeze(1))
+    _add_rows(d_weight, w, c * g_m.unsqueeze(1))
+    _add_rows(d_bias, w, g_m.unsqueeze(1))
+    return d_c, d_weight, d_bias, None
 
 
 def _add_rows(table: Tensor, w: Tensor, values: Tensor) -> None:

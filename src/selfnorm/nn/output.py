@@ -172,7 +172,8 @@ class Output(nn.Module):
         Rows of half precision stay as they are, because they would round what is folded in.
         """
         if self.link or self.weight.dtype in HALF:
-            return self.with_normalizer(Affine.of(*(self.in_precision(x).to(self.weight.device) for x in (a, b))))
+            a, b = (self.in_precision(x).to(self.weight.device) for x in (a, b))
+            return self.with_normalizer(Affine.of(a, b).requires_grad_(False))
         other = self._copy()
         with torch.no_grad():
             other.weight.sub_(a)

@@ -45,11 +45,11 @@ def without_autocast(method: Method) -> Method:
     """A method of tensors with autocast switched off, which would round the operands of its products to half precision."""
 
     @functools.wraps(method)
-    def exact(self: Any, *tensors: Tensor) -> Any:
-        device = tensors[0].device.type
-        if not torch.is_autocast_enabled(device):
-            return method(self, *tensors)
+    def exact(self: Any, *tensors: Tensor, **named: Tensor) -> Any:
+        device = (*tensors, *named.values())[0].device.type
+        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+            return method(self, *tensors, **named)
         with torch.autocast(device, enabled=False):
-            return method(self, *tensors)
+            return method(self, *tensors, **named)
 
     return cast(Method, exact)

@@ -152,25 +152,28 @@ def collect(folder: Path) -> Collected:
             histories[_run(path, folder)] = read_history(path)
     calibrations = {_run(path, folder): _table(path) for path in sorted(folder.rglob("calibration.json"))}
     studies = {_place(path, folder): _table(path) for path in sorted(folder.rglob("study.json"))}
-    records = _told_apart(records, folder)
+    records = _told_apart(records, settings, folder)
     if not records and not others:
         raise UserError(f"No measurement was found below {folder}. Make one with: selfnorm measure RUN")
     return Collected(records, histories, others, settings, calibrations, studies)
 
 
-def _told_apart(records: list[Record], folder: Path) -> list[Record]:
-    """Two texts of the user's that have one name, or one that was changed, are two: they get the start of their fingerprint."""
+def _told_apart(records: list[Record], settings: dict[str, dict[str, Any]], folder: Path) -> list[Record]:
+    """Two texts of the user's that have one name, or one that was changed, are two: they get the start of their fingerprint.
+
+    In the records and in the settings of their runs.
+    """
     prints = {r.run: text_of(folder if r.run == folder.name else folder / r.run) for r in records}
     by_name: dict[str, set[str]] = {}
     for r in records:
         by_name.setdefault(r.parts["data"], set()).add(prints[r.run])
     several = {name for name, found in by_name.items() if name not in DATASETS and len(found - {""}) > 1}
-    return [
-        replace(r, parts={**r.parts, "data": f"{r.parts['data']} [{prints[r.run][:6] or '?'}]"})
-        if r.parts["data"] in several
-        else r
-        for r in records
-    ]
+    for place, r in enumerate(records):
+        if r.parts["data"] in several:
+            name = f"{r.parts['data']} [{prints[r.run][:6] or '?'}]"
+            records[place] = replace(r, parts={**r.parts, "data": name})
+            settings.get(r.run, {})["data.name"] = name
+    return records
 
 
 def parts_of(measured: Measurement) -> dict[str, str]:

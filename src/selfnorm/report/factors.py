@@ -17,7 +17,7 @@ from selfnorm.studies.plan import about
 
 OWN = ("alpha", "gamma", "subset", "penalty")  # settings whose default is the criterion's own
 SEED = "training.seed"
-UNVARIED = (
+UNVARIED = (  # what changes no weight; validating seldom can only miss the best epoch, which is hardly ever not the last
     "data.folder", "data.file", "training.threads", "training.checkpoint_minutes", "training.device",
     "training.validate_epochs", "training.validate_minutes",
 )  # fmt: skip

@@ -12,11 +12,10 @@ whole hypotheses, not of single contexts, so that correlated errors count; it is
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -27,7 +26,6 @@ from selfnorm.scoring.trie import Walked, walk_together
 from selfnorm.tasks.nbest.base import NBest
 from selfnorm.tasks.rescoring import Array, Mix, Table, Weights, chunks, ids_of
 
-Words = tuple[int, ...]
 MODES = ("none", "1best", "nbest", "all")
 SAMPLE = 150  # different contexts whose log Z is computed first, to know how far it spreads
 
@@ -41,8 +39,8 @@ class Bound:
     sigma: float = 0.0
     together: float = 1.0  # how much faster sums over a hypothesis spread than independent ones
     largest: float = 0.0
-    contexts: dict[Words, float] = field(default_factory=dict)  # log Z after these words
-    hypotheses: dict[Words, Array] = field(default_factory=dict)  # log Z of all contexts of one
+    contexts: dict[int, float] = field(default_factory=dict)  # log Z by the hash of the words before
+    hypotheses: dict[int, Array] = field(default_factory=dict)  # log Z of all contexts of one
     seen: list[float] = field(default_factory=list)
 
     @property
@@ -50,14 +48,15 @@ class Bound:
         """Has it seen enough different contexts to be used?"""
         return len(self.contexts) >= SAMPLE
 
-    def learn(self, hypotheses: Sequence[Words], log_z: Sequence[Array]) -> None:
+    def learn(self, hypotheses: Sequence[Sequence[int]], log_z: Sequence[Array]) -> None:
         """Take in the log Z of some hypotheses' contexts: after no word, after the first, …, after all.
 
         A context that many hypotheses share counts once: how often it comes says nothing about the others.
         """
         for words, values in zip(hypotheses, log_z, strict=True):
-            self.hypotheses[words] = values
-            self.contexts |= {words[:length]: float(z) for length, z in enumerate(values)}
+            keys = list(accumulate(words, lambda before, word: hash((before, word)), initial=0))
+            self.hypotheses[keys[-1]] = values
+            self.contexts |= dict(zip(keys, values.tolist(), strict=True))
         every = np.array(list(self.contexts.values()))
         self.mean, self.sigma = float(every.mean()), float(every.std()) + 1e-9
         scaled = [float((z - self.mean).sum()) / math.sqrt(len(z)) for z in self.hypotheses.values()]
@@ -138,7 +137,7 @@ class Exact:
         ids = ids_of(self.scorer, lists, tokenized)
         walked = walk_together(self.scorer, ids)
         if bound is not None and bound.known:
-            chunk = _Chunk(self, lists, walked, copy.deepcopy(bound))
+            chunk = _Chunk(self, lists, walked, replace(bound, seen=list(bound.seen)))
         else:
             chunk = _Chunk(self, lists, walked, bound or Bound(self.confidence))
             chunk.sample(ids)
@@ -185,7 +184,7 @@ class _Chunk:
         self._compute(nodes)
         if chosen:
             values = [self.log_z[self.walked.contexts[i]] for i in chosen]
-            self.bound.learn([tuple(ids[i]) for i in chosen], values)
+            self.bound.learn([ids[i] for i in chosen], values)
 
     def _compute(self, nodes: set[int]) -> Array:
         new = np.array(sorted(n for n in nodes if np.isnan(self.log_z[n])), dtype=np.int64)

@@ -44,7 +44,7 @@ class Espnet:
             if hypotheses:
                 yield NBest(name, tuple(hypotheses))
         for file, lines in (*texts[1:], *scores):
-            place, line = next(lines, (0, ""))
+            place, line = next(((place, line) for place, line in lines if line.strip()), (0, ""))
             if place:
                 raise UserError(f"{file} line {place}: 1best_recog/text has no more lines, found {line[:60]!r}.")
 
