@@ -105,7 +105,7 @@ WRONG = [
     ("report {tmp} --index -o {tmp}/z.md", "leave --out and --figures out"),
     (
         "train --to {tmp}/x --set data.file={tmp}/good.txt --set criterion.penalty=sampled",
-        "Set criterion.alpha above 0",
+        "Set criterion.alpha (to 0 for none)",
     ),
 ]
 
@@ -214,7 +214,7 @@ def test_the_app_is_named_after_the_project() -> None:
 @pytest.mark.parametrize(
     ("line", "resumes"),
     [
-        ("train --to x", True), ("--trust train --to x", True), ("study run paper", True), ("score r t --on=ray", True),
+        ("train --to x", True), ("--trust train --to x", True), ("study run paper", True), ("audit f t", True), ("score r t --on=ray", True),
         ("score r t --on ray", True), ("study plan paper", False), ("score run ray", False), ("calibrate run", False),
     ],
 )  # fmt: skip

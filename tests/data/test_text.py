@@ -5,21 +5,27 @@ from __future__ import annotations
 import functools
 import http.server
 import lzma
+import re
+import sys
 import threading
 import time
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import cache_folder
 from selfnorm.config.recipe import Data
-from selfnorm.data.corpus import describe, open_corpus
+from selfnorm.data.corpus import _key, describe, open_corpus
 from selfnorm.data.encode import encode
+from selfnorm.data.sources.base import Source
 from selfnorm.data.sources.published import PUBLISHED, Published
 from selfnorm.data.sources.synthetic import truth, truth_in
-from selfnorm.data.tokenizers import sentences_of, words_of
+from selfnorm.data.tokenizers import LAST_MARK, sentences_of, words_of
 from selfnorm.data.vocab import EOS, UNK
 
 from ..conftest import write_text
@@ -167,9 +173,34 @@ def test_words_and_sentences_of_running_text() -> None:
         "\ufe0f",
         "\u20e3",
     ]
+    assert words_of("") == []
     assert len(sentences_of("One here. Two there! Three?")) == 3
     marks = ['"I see."', '"You know?"', "He left (at once.)", "Then he came."]
     assert sentences_of(" ".join(marks)) == marks, "closing marks stay with their sentence"
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("aAé'’.,3 \u0301\u093f\u200d\u2014😀\U0001e94a"), st.characters())))
+def test_marks_belong_to_words_by_a_plain_rule(line: str) -> None:
+    """Against one pattern with every mark of Unicode, whatever the line holds."""
+    assert ord(ALL_MARKS[-1]) == LAST_MARK
+    line = line.lower().replace("’", "'")
+    marked = any(is_mark(ch) for ch in line)
+    word = rf"\w[\w{ALL_MARKS}]*"
+    plain = re.compile(rf"\d+(?:[.,]\d+)*|{word}(?:['’]{word})*|[^\w\s]")
+    assert words_of(line) == plain.findall(unicodedata.normalize("NFC", line) if marked else line)
+
+
+def is_mark(ch: str) -> bool:
+    return unicodedata.category(ch).startswith("M") or ch in "\u200c\u200d"
+
+
+ALL_MARKS = "".join(ch for ch in map(chr, range(sys.maxunicode + 1)) if is_mark(ch))
+
+
+def test_texts_of_plugins_are_prepared_again_by_the_present_tokenizer() -> None:
+    """Marks of their words were punctuation in texts prepared before; the built-in ones have none and keep their key."""
+    source = Source(fingerprint="f", splits=dict, min_count=1, tokens="words")
+    assert _key(Data(name="hindi"), source) != _key(Data(name="sotu"), source)
 
 
 def test_the_built_in_text_splits_by_year() -> None:

@@ -11,10 +11,13 @@ from selfnorm.report.collect import Record
 from selfnorm.report.sizes import size_tables
 
 
-def record(d: int, low: float, high: float, criterion: str = "nce", seed: int = 1, **training: object) -> Record:
+def record(
+    d: int, low: float, high: float, criterion: str = "nce", seed: int = 1, data: str = "ptb", encoder: str = "lstm",
+    **training: object,
+) -> Record:  # fmt: skip
     recipe = Recipe(
-        data=Data(name="ptb"),
-        model=Model(d=d),
+        data=Data(name=data),
+        model=Model(d=d, encoder=encoder),
         criterion=CriterionSettings(name=criterion, alpha=0.0, gamma=1.0),
         training=replace(Training(seed=seed), **training),  # type: ignore[arg-type]
     )
@@ -41,6 +44,12 @@ def test_precision_and_seed_do_not_make_another_model_and_every_run_must_grow() 
     runs = [record(30, 0.1, 0.2), record(30, 0.1, 0.35, seed=2), record(100, 0.3, 0.4, precision="bf16")]
     (table,) = size_tables(runs)
     assert [row[-1] for row in table.rows] == ["0 of 1"] and table.rows[0][3].count("to") == 2
+
+
+def test_an_encoder_makes_another_model_whatever_the_text_is_called() -> None:
+    runs = [record(d, d / 100, d / 90, data="my-gru2-notes", encoder=e) for d in (10, 20) for e in ("lstm", "gru")]
+    (table,) = size_tables(runs)
+    assert [(row[0], row[-1]) for row in table.rows] == [("NCE-LM", "1 of 1"), ("NCE-LM, gru2", "1 of 1")]
 
 
 def test_another_learning_rate_makes_another_model() -> None:

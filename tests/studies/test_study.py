@@ -108,6 +108,17 @@ def test_a_base_recipe_need_not_be_one_that_can_be_trained(tmp_path: Path, capsy
         read_study(str(tmp_path / "s.toml"))
 
 
+def test_a_setting_that_some_runs_cannot_have_is_named_with_the_run(tmp_path: Path) -> None:
+    base = '[recipe.criterion]\npenalty = "variance"\n[[grid]]\n"criterion.name" = ["devlin", "softmax"]\n'
+    (tmp_path / "s.toml").write_text(base)
+    with pytest.raises(
+        UserError, match=r"s\.toml: .*softmax has no penalty.*run with criterion\.name=.softmax.*of its own"
+    ):
+        read_study(str(tmp_path / "s.toml"))
+    (tmp_path / "s.toml").write_text(base + '"criterion.alpha" = 0\n')
+    assert len(read_study(str(tmp_path / "s.toml")).planned) == 2
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -65,6 +65,9 @@ def test_whisper_lines_hold_texts_or_tokens(tmp_path: Path) -> None:
     tokens = ["Ġdon", "âĢĻ", "t", "Ġcaf", "Ã©", "Ġ", "ä¸Ń"], ["Ġcafé"]
     path.write_text(json.dumps({"id": 3, "sequences": tokens, "scores": [-1, -1]}))
     assert [h.words for h in read_lists(path, "whisper")[0][0].hypotheses] == [("don’t", "café", "中"), ("café",)]
+    tokens = ["ĠcafÃ©", "Ġä¸"], ["Ġ\u00ff"]  # the end of a character is missing; no UTF-8
+    path.write_text(json.dumps({"id": 4, "sequences": tokens, "scores": [-1, -1]}))
+    assert [h.words for h in read_lists(path, "whisper")[0][0].hypotheses] == [("café",), ("ÿ",)]
     path.write_text('{"id": 1, "sequences": ["a"], "scores": []}\n')
     with pytest.raises(UserError, match="as many numbers"):
         read_lists(path, "whisper")

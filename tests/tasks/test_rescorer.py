@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -177,7 +178,7 @@ def test_what_a_command_reads_is_never_written(run: sn.Run, tmp_path: Path, caps
     assert "is read by" in capsys.readouterr().err and given.read_text() == text
     vocab = (run.folder / "vocab.txt").read_bytes()
     assert main(["rescore", str(run.folder), str(given), "--to", str(run.folder / "vocab.txt")]) == 2
-    assert "is read by" in capsys.readouterr().err and (run.folder / "vocab.txt").read_bytes() == vocab
+    assert "is a file of the run" in capsys.readouterr().err and (run.folder / "vocab.txt").read_bytes() == vocab
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert main(["rescore", str(run.folder), str(given), "--to", str(tmp_path / "loop")]) == 2
     assert "leads to itself" in capsys.readouterr().err
@@ -185,6 +186,53 @@ def test_what_a_command_reads_is_never_written(run: sn.Run, tmp_path: Path, caps
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
     assert main(["rescore", str(run.folder), str(given), "--to", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out").is_symlink() and (tmp_path / "elsewhere").read_text() == "u a\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("complete {run} {questions} {answers} --to", "recipe.toml"),
+        ("measure {run} --per-word", "history.jsonl"),
+        ("score {run} {text} --table", "best.safetensors"),
+        ("rescore {run} {lists} --to", "test.mlp.json"),
+        ("rescore {run} {lists} --to", "checkpoint.safetensors"),
+    ],
+)
+def test_files_of_the_run_are_never_written(
+    call: str, name: str, run: sn.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in run.folder.iterdir()}
+    names = {key: tmp_path / key for key in ("questions", "answers", "text", "lists")}
+    names["text"].write_text("the cat\n")
+    words = call.format(run=run.folder, **names).split()
+    assert main([*words, str(run.folder / name)]) == 2
+    assert f"{name} is a file of the run" in capsys.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in run.folder.iterdir()} == before
+
+
+def test_other_files_may_be_written_next_to_the_run_again_and_again(run: sn.Run, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("the cat\n")
+    (tmp_path / "words.csv").symlink_to(tmp_path / "blob")  # the ending that was given counts
+    for table in [run.folder / "words.csv", run.folder / "words.csv", tmp_path / "words.csv"]:
+        assert main(["score", str(run.folder), str(tmp_path / "t"), "--table", str(table)]) == 0
+    (run.folder / "words.csv").unlink()
+    assert (tmp_path / "blob").read_text().startswith("sentence,word,")
+
+
+def test_nothing_is_written_into_a_folder_of_lists(
+    run: sn.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lists").mkdir()
+    call = ["rescore", str(run.folder), str(tmp_path / "lists"), "--format", "slf", "--to"]
+    assert main([*call, str(tmp_path / "lists" / "out")]) == 2
+    assert "in a folder that this command reads" in capsys.readouterr().err
+
+
+def test_a_pipe_behind_a_device_is_a_pipe(run: sn.Run, tmp_path: Path) -> None:
+    (tmp_path / "l").write_text('{"id": "u", "hyps": [{"text": "a", "score": 1}]}\n')
+    call = [sys.executable, "-m", "selfnorm", "rescore", str(run.folder), str(tmp_path / "l"), "--to", "/dev/stdout"]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == 2 and "/dev/stdout is a device or a pipe" in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["stdin", "stdout"])

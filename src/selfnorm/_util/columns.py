@@ -13,11 +13,16 @@ from selfnorm._util.errors import UserError, missing_extra
 from selfnorm._util.files import atomic
 
 
-def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Write the columns in the format that the file's ending names."""
+def ending_of(path: Path) -> str:
+    """The ending of a file of columns, which names its format."""
     if path.suffix not in (".csv", ".jsonl", ".parquet"):
         raise UserError(f"{path}: the file must end in .csv, .jsonl or .parquet.")
-    if path.suffix == ".parquet":
+    return path.suffix
+
+
+def write_columns(path: Path, columns: Mapping[str, np.ndarray], ending: str) -> None:
+    """Write the columns in the format of this ending; where `path` is what a link leads to, it may have another."""
+    if ending == ".parquet":
         try:
             import pyarrow
             from pyarrow import parquet
@@ -28,7 +33,7 @@ def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
         return
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as handle:
-        if path.suffix == ".csv":
+        if ending == ".csv":
             writer = csv.writer(handle)
             writer.writerow(columns)
             writer.writerows(rows)

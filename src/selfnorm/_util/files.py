@@ -31,10 +31,7 @@ def atomic(path: Path, needed: int = 0) -> Iterator[Path]:
 
     A full disk is a StorageError that names the file, and the bytes it needs where they are known.
     """
-    if not path.name or path.is_dir():
-        raise UserError(f"{path} is a folder. Name a file in it.")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is a device or a pipe, which a file cannot replace. Name a file.")
+    require_file_or_nothing(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with storage_errors(path, needed):
@@ -47,6 +44,14 @@ def atomic(path: Path, needed: int = 0) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # it was never made on a disk that may not be written
             temporary.unlink(missing_ok=True)
+
+
+def require_file_or_nothing(path: Path) -> None:
+    """A file can be written here: there is one already, or nothing."""
+    if not path.name or path.is_dir():
+        raise UserError(f"{path} is a folder. Name a file in it.")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is a device or a pipe, which a file cannot replace. Name a file.")
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -108,11 +108,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def after_interrupt(given: Sequence[str]) -> str:
-    """What is left of the work: trainings, studies and jobs in shards resume, other commands start again."""
+    """What is left of the work: trainings, studies, audits and jobs in shards resume, other commands start again."""
     words = [word for word in given if word != TRUST]
     shards = "--on=ray" in words or ("--on", "ray") in pairwise(words)
-    resumes = shards or words[:1] in (["train"], ["demo"]) or words[:2] == ["study", "run"]
-    return "Progress is saved; run the same command to resume." if resumes else "What was stored before is as it was."
+    resumes = shards or words[:1] in (["train"], ["demo"], ["audit"]) or words[:2] == ["study", "run"]
+    return (
+        "What was saved stays; run the same command to resume." if resumes else "What was stored before is as it was."
+    )
 
 
 @contextmanager

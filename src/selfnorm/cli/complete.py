@@ -51,7 +51,7 @@ def complete(
     if answers is None and (to is not None or ngram is not None):
         raise UserError("--to and --ngram compare with the answers: give ANSWERS too.")
     require_stdout()
-    to = None if to is None else output_file(to, questions, answers, ngram)
+    to = None if to is None else output_file(to, run, questions, answers, ngram)
     asked = read_questions(questions, answers)
     if is_hf(run):
         if to is not None or ngram is not None:

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from selfnorm._util.columns import write_columns
+from selfnorm._util.columns import ending_of, write_columns
 from selfnorm._util.console import say, table
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, measure_text
-from selfnorm.cli.options import Device, From, Json, Kind, Tokenized, require_stdout
+from selfnorm.cli.options import Device, From, Json, Kind, Tokenized, output_file, require_stdout
 
 
 def measure(
@@ -69,10 +69,11 @@ def measure(
         if on == "ray" or to is not None or tokenized:
             raise UserError("--on ray, --to and --tokenized are for a text file: name it after the run.")
         split = split or "test"
+        place, ending = (None, "") if per_word is None else (output_file(per_word, run), ending_of(per_word))
         opened, corpus = open_with_text(run, from_, device)
         found = measure_split(opened, corpus, split, calibration)
-        if per_word is not None:
-            write_columns(per_word, tokens_of_split(opened, corpus, split, calibration))
+        if place is not None:
+            write_columns(place, tokens_of_split(opened, corpus, split, calibration), ending)
     if json_:
         print(json.dumps(asdict(found)))
         return

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
+from selfnorm._util.files import require_file_or_nothing
 
 if TYPE_CHECKING:
     from selfnorm.data.vocab import Unknown
@@ -72,17 +73,25 @@ def check_jobs(asked: int) -> int:
     return asked or os.cpu_count() or 1
 
 
-def output_file(path: Path, *inputs: Path | None) -> Path:
-    """Where a command writes: no file that it reads, and behind a link what it leads to."""
+def output_file(path: Path, run: Path, *inputs: Path | None) -> Path:
+    """Where a command writes: behind a link what it leads to; no file of the run, and nothing that it reads."""
+    from selfnorm.runs.folder import is_own_file
+
     if path.name == "-":
         raise UserError("- stands for stdin; name a file to write to.")
+    require_file_or_nothing(path)
     try:
         place = path.resolve()
     except (OSError, RuntimeError):
         raise UserError(f"{path} is a link that leads to itself. Name another file.") from None
-    for given in (given.resolve() for given in inputs if given is not None and given.exists()):
-        if given == place or (place.exists() and (place.samefile(given) or given in place.parents)):
+    if is_own_file(run, place):
+        raise UserError(f"{path} is a file of the run {run}, so it cannot be written. Name another file.")
+    folders = [Path(str(run).removeprefix("hf:"))] if is_hf(run) else []
+    for given in (given.resolve() for given in (*inputs, *folders) if given is not None and given.exists()):
+        if given == place or (place.exists() and place.samefile(given)):
             raise UserError(f"{path} is read by this command, so it cannot be written. Name another file.")
+        if given in place.parents:
+            raise UserError(f"{path} is in a folder that this command reads. Name a file in another folder.")
     return place if path.is_symlink() else path
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from selfnorm._util.columns import write_columns
+from selfnorm._util.columns import ending_of, write_columns
 from selfnorm._util.console import say
 from selfnorm._util.errors import UserError
 from selfnorm.cli.cluster import Jobs, On, To, run_settings, score_on_ray
@@ -82,7 +82,7 @@ def score(
         return
     if table is not None and text is None:
         raise UserError("--table reads the text twice: give a file instead of stdin.")
-    table = None if table is None else output_file(table, run, text)
+    place, ending = (None, "") if table is None else (output_file(table, run, text), ending_of(table))
     require_stdout()
     if opened is None:
         from selfnorm.hf.scorer import open_scorer
@@ -98,8 +98,9 @@ def score(
         left = remaining_sigma(opened, kind)
         if left is not None and not normalized:
             say(f"calibrated with {kind}: sigma_z {left:.2g} left on the validation text")
-    if table is not None:
-        write_columns(table, scorer.tokens((line.split() if tokenized else line for line in _lines(text)), eos))
+    if place is not None:
+        words = scorer.tokens((line.split() if tokenized else line for line in _lines(text)), eos)
+        write_columns(place, words, ending)
     unknown, split = Unknown(scorer.vocab), _whole if from_hf else str.split if tokenized else scorer.tokenize
     for scores in scorer.stream(counted((split(line) for line in _lines(text)), unknown), eos):
         print(score_line(scores, per_word, log10, json_))

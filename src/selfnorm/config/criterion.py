@@ -22,7 +22,7 @@ def settle(settings: CriterionSettings) -> CriterionSettings:
         raise UserError(
             f"{' and '.join(asked)}: criterion {settings.name} "
             + (
-                "has no penalty unless it is given a weight. Set criterion.alpha above 0, or leave"
+                "has no penalty unless it is given a weight. Set criterion.alpha (to 0 for none), or leave"
                 if possible
                 else "takes no penalty. Leave"
             )

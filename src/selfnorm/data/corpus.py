@@ -25,8 +25,8 @@ from selfnorm.config.schemas import CORPUS
 from selfnorm.data.encode import encode, shuffle_and_hold_out
 from selfnorm.data.sources.base import SPLITS, Source
 from selfnorm.data.sources.find import find_source
+from selfnorm.data.tokenizers import BUILT_IN
 from selfnorm.data.vocab import Vocab, read_vocab
-from selfnorm.registry.datasets import DATASETS
 
 log = logging.getLogger("selfnorm")
 FORMAT = 3  # raise when the meaning of prepared files changes
@@ -126,7 +126,7 @@ def describe(data: Data) -> dict[str, object]:
 
 def _key(data: Data, source: Source) -> str:
     parts = [FORMAT, source.fingerprint, data.min_count or source.min_count, source.tokens]
-    if source.tokens == "words" and data.name not in DATASETS:  # since marks belong to words; built-in texts have none
+    if source.tokens == "words" and data.name not in BUILT_IN:  # since marks belong to words
         parts.append("marks")
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 

@@ -10,14 +10,17 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 
 from selfnorm._util.errors import UserError, nearest
 
 Tokenize = Callable[[str], list[str]]
 
-JOINERS = "\u200c\u200d"  # within words of Persian and of scripts of India
-MARKS = (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0))  # where Unicode has combining marks
+WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:['’]\w+)*|[^\w\s]")
+FIRST_MARK, LAST_MARK = 0x300, 0xE01EF  # between them are Unicode's combining marks
+WIDE = "\U00010000"  # re looks characters from here on up one by one
+JOINERS = (0x200C, 0x200D)  # within words of Persian and of scripts of India
+BUILT_IN = ("sotu", "mscc")  # tokenized as words; they hold no combining marks
 SENTENCE = re.compile(r"([.!?][\"'”’)\]]*)\s+(?=[\"'“‘(\[]*[A-Z0-9])")
 ATTACHED = re.compile(r"\w[.,;:!?]$")
 RAW = 0.04  # of the tokens end in a punctuation mark: more than in tokenized text (1 %), less than in prose (10 %)
@@ -31,17 +34,29 @@ def words_of(line: str) -> list[str]:
     >>> words_of("हिन्दी भाषा।")
     ['हिन्दी', 'भाषा', '।']
     """
-    word, mark = _patterns()
     line = line.lower().replace("’", "'")
-    return word.findall(unicodedata.normalize("NFC", line) if mark.search(line) else line)
+    highest = max(line, default="") if not line.isascii() else ""
+    if highest < chr(FIRST_MARK):
+        return WORD.findall(line)
+    word, mark = _with_marks(highest >= WIDE)
+    return word.findall(unicodedata.normalize("NFC", line)) if mark.search(line) else WORD.findall(line)
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Numbers, words and single punctuation marks; and what is a part of a word though not a letter, such as a vowel sign."""
-    marks = "".join(ch for ch in map(chr, MARKS) if unicodedata.category(ch).startswith("M")) + JOINERS
+def _with_marks(wide: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """WORD where words may also hold marks, such as vowel signs; and one such mark. `wide` takes in those from WIDE on."""
+    last = LAST_MARK if wide else ord(WIDE) - 1
+    codes = [code for code in range(FIRST_MARK, last + 1) if unicodedata.category(chr(code)).startswith("M")]
+    marks = _ranges(sorted({*codes, *JOINERS}))
     word = rf"\w[\w{marks}]*"
     return re.compile(rf"\d+(?:[.,]\d+)*|{word}(?:['’]{word})*|[^\w\s]"), re.compile(f"[{marks}]")
+
+
+def _ranges(codes: list[int]) -> str:
+    """Characters as ranges within brackets: a pattern of single ones takes several times as long."""
+    firsts = [code for before, code in pairwise([-1, *codes]) if code != before + 1]
+    lasts = [code for code, after in pairwise([*codes, -1]) if after != code + 1]
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
 
 
 TOKENIZERS: dict[str, Tokenize] = {"words": words_of, "whitespace": str.split}
@@ -73,7 +88,7 @@ def suited_to(lines: Iterable[str], most: int = 2000) -> str:
 
 def of_an_older_run(data_name: str) -> str:
     """Runs made before 0.3.0 did not store their tokenizer: these texts were tokenized as words, all others at blanks."""
-    return "words" if data_name in ("sotu", "mscc") else "whitespace"
+    return "words" if data_name in BUILT_IN else "whitespace"
 
 
 def sentences_of(paragraph: str) -> list[str]:

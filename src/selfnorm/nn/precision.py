@@ -42,7 +42,10 @@ def widened(x: Tensor) -> Tensor:
 
 
 def without_autocast(method: Method) -> Method:
-    """A method of tensors with autocast switched off, which would round the operands of its products to half precision."""
+    """A method of tensors with autocast switched off, which would round the operands of its products to half precision.
+
+    So would its gradients be, except those of log Z, if backward() were called within autocast: call it outside, as usual.
+    """
 
     @functools.wraps(method)
     def exact(self: Any, *tensors: Tensor, **named: Tensor) -> Any:

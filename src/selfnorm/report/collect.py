@@ -98,12 +98,12 @@ class Record:
     @property
     def text(self) -> str:
         """The text and what changes its words or vocabulary: perplexities compare only within one of these."""
-        return ", ".join(
-            [
-                self.parts["data"],
-                *(extra for extra in self.extras if extra.startswith(TEXT) or extra.endswith(" words")),
-            ]
-        )
+        return ", ".join([self.parts["data"], *filter(is_of_text, self.extras)])
+
+
+def is_of_text(extra: str) -> bool:
+    """Does this unusual setting change the text or its vocabulary?"""
+    return extra.startswith(TEXT) or extra.endswith(" words")
 
 
 def in_common(records: Sequence[Record]) -> list[str]:

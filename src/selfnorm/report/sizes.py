@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from selfnorm.report.collect import Record
+from selfnorm.report.collect import Record, is_of_text
 from selfnorm.report.number import digits_of, interval, number
 from selfnorm.report.paper import PRECISION
 from selfnorm.report.table import Table
@@ -35,7 +35,7 @@ def size_tables(records: Sequence[Record]) -> list[Table]:
 
 def _model(r: Record) -> tuple[str, ...]:
     """What a row stands for: everything of a run that matters to its numbers except d, the seed and how products were rounded."""
-    extras = [extra for extra in r.extras if extra not in PRECISION and extra not in r.text]
+    extras = [extra for extra in r.extras if extra not in PRECISION and not is_of_text(extra)]
     return ", ".join([r.name, *extras]), r.k, r.parts.get("epochs", "–")
 
 

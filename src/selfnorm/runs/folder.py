@@ -261,6 +261,12 @@ def derived_names() -> list[str]:
     return [*results, FACTS, *(f"calibration.{kind}.safetensors" for kind in kinds()[1:])]
 
 
+def is_own_file(folder: Path, path: Path) -> bool:
+    """Is this a file that training, measuring or calibrating writes into the run's folder, whether it is there or not?"""
+    names = (*BASE, *OWN, *derived_names(), *(f"{what}.json" for what in STEPS))
+    return path.parent == folder.resolve() and (path.name in names or path.suffix == ".safetensors")
+
+
 def refuse_foreign(folder: Path) -> None:
     """Training writes into a new or empty folder, or into a run; never into a folder that holds something else."""
     if folder.is_dir():

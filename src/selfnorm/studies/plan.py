@@ -164,8 +164,22 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
             settings = [f"{key}={_plain(value, key, where)}" for key, value in point]
             for seed in range(1, seeds + 1):
                 seeded = [f"training.seed={seed}"] if seeds > 1 else []
-                recipe = from_table(table.get("recipe", {}), where, [*settings, *seeded, *changes])
-                yield replace(recipe, criterion=settle(recipe.criterion))
+                yield _recipe(table.get("recipe", {}), where, settings, [*seeded, *changes])
+
+
+def _recipe(base: dict[str, Any], where: str, settings: list[str], changes: list[str]) -> Recipe:
+    """The base recipe with the settings of one point of a grid. Where the two cannot go together, the error says which point."""
+    base_of(base, where, [*settings, *changes])
+    try:
+        recipe = from_table(base, where, [*settings, *changes])
+        return replace(recipe, criterion=settle(recipe.criterion))
+    except UserError as error:
+        if not settings:
+            raise
+        said = str(error) if where in str(error) else f"{where}: {error}"
+        raise UserError(
+            f"{said} (The run with {', '.join(settings)}.) A setting for some runs only belongs in a [[grid]] of its own."
+        ) from None
 
 
 def _values(key: str, values: Any) -> list[Any]:

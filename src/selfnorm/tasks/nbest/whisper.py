@@ -8,6 +8,7 @@ they are.
 from __future__ import annotations
 
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,8 +74,13 @@ BYTES = _byte_letters()
 
 
 def _text(tokens: str) -> str:
-    """The text of joined tokens; where they are not bytes of UTF-8, with blanks for Ġ only."""
+    """The text of joined tokens, which may end within a character; where they are not bytes of UTF-8, with blanks for Ġ only."""
+    decoder = getincrementaldecoder("utf-8")()
     try:
-        return bytes(BYTES[letter] for letter in tokens).decode("utf-8")
+        text = decoder.decode(bytes(BYTES[letter] for letter in tokens))
     except (KeyError, UnicodeDecodeError):
         return tokens.replace("Ġ", " ")
+    unfinished = decoder.getstate()[0]
+    if len(unfinished) == 1 and text.isascii():  # rather a letter than a byte: "Ġcafé"
+        return tokens.replace("Ġ", " ")
+    return text
