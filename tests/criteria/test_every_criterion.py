@@ -312,7 +312,7 @@ def test_a_learned_normalizer_is_what_log_z_is_pulled_to(gamma: float) -> None:
     [("nce", {"penalty": "sampled"}), ("softmax", {"penalty": "exact"}), ("softmax", {"penalty": "variance"}), ("nce", {"gamma": 0.1})],
 )  # fmt: skip
 def test_a_penalty_without_a_weight_is_refused(name: str, given: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"criterion\.\w+=.*Set criterion\.alpha above 0"):
+    with pytest.raises(UserError, match=r"criterion\.\w+=.*Set criterion\.alpha \(to 0 for none\)"):
         make_criterion(CriterionSettings(name=name, **given), COUNTS)
     assert (
         make_criterion(CriterionSettings(name=name, alpha=0.0, **given), COUNTS).penalty is None
