@@ -47,7 +47,7 @@ def atomic(path: Path, needed: int = 0) -> Iterator[Path]:
 
 
 def require_file_or_nothing(path: Path) -> None:
-    """A file can be written here: there is one already, or nothing."""
+    """Refuse what a file cannot replace: a folder, a device, a pipe."""
     if not path.name or path.is_dir():
         raise UserError(f"{path} is a folder. Name a file in it.")
     if path.exists() and not path.is_file():

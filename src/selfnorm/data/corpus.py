@@ -126,7 +126,7 @@ def describe(data: Data) -> dict[str, object]:
 
 def _key(data: Data, source: Source) -> str:
     parts = [FORMAT, source.fingerprint, data.min_count or source.min_count, source.tokens]
-    if source.tokens == "words" and data.name not in BUILT_IN:  # since marks belong to words
+    if source.tokens == "words" and data.name not in BUILT_IN:  # which once took combining marks for punctuation
         parts.append("marks")
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 

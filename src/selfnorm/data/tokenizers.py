@@ -18,7 +18,7 @@ Tokenize = Callable[[str], list[str]]
 
 WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+(?:['’]\w+)*|[^\w\s]")
 FIRST_MARK, LAST_MARK = 0x300, 0xE01EF  # between them are Unicode's combining marks
-WIDE = "\U00010000"  # re looks characters from here on up one by one
+WIDE = "\U00010000"  # from here on, the re module compares a character with each range in turn
 JOINERS = (0x200C, 0x200D)  # within words of Persian and of scripts of India
 BUILT_IN = ("sotu", "mscc")  # tokenized as words; they hold no combining marks
 SENTENCE = re.compile(r"([.!?][\"'”’)\]]*)\s+(?=[\"'“‘(\[]*[A-Z0-9])")

@@ -44,7 +44,7 @@ def widened(x: Tensor) -> Tensor:
 def without_autocast(method: Method) -> Method:
     """A method of tensors with autocast switched off, which would round the operands of its products to half precision.
 
-    So would its gradients be, except those of log Z, if backward() were called within autocast: call it outside, as usual.
+    Call backward() outside of autocast, as usual: within it, gradients are rounded, except those of log Z.
     """
 
     @functools.wraps(method)

@@ -11,9 +11,10 @@ from typing import Any
 from selfnorm._util.errors import UserError
 from selfnorm._util.files import parse_toml, read_json, read_text, write_json
 from selfnorm.config.criterion import settle
+from selfnorm.config.limits import check
 from selfnorm.config.naming import run_name
 from selfnorm.config.recipe import Recipe
-from selfnorm.config.toml import SECTIONS, as_toml, base_of, from_table
+from selfnorm.config.toml import SECTIONS, as_toml, base_of
 from selfnorm.registry.criteria import CRITERIA
 from selfnorm.registry.steps import check_step
 
@@ -169,16 +170,15 @@ def _expand(table: dict[str, Any], where: str, changes: Sequence[str], seeds: in
 
 def _recipe(base: dict[str, Any], where: str, settings: list[str], changes: list[str]) -> Recipe:
     """The base recipe with the settings of one point of a grid. Where the two cannot go together, the error says which point."""
-    base_of(base, where, [*settings, *changes])
+    recipe = base_of(base, where, [*settings, *changes])
     try:
-        recipe = from_table(base, where, [*settings, *changes])
+        check(recipe)
         return replace(recipe, criterion=settle(recipe.criterion))
     except UserError as error:
         if not settings:
             raise
-        said = str(error) if where in str(error) else f"{where}: {error}"
         raise UserError(
-            f"{said} (The run with {', '.join(settings)}.) A setting for some runs only belongs in a [[grid]] of its own."
+            f"{where}: {error} (The run with {', '.join(settings)}.) A setting for some runs only belongs in a [[grid]] of its own."
         ) from None
 
 
